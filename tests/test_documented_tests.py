@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each page with the folder below which the tests that it names are.
 PAGES = {
     "docs/client/guarantees.md": "tests/client",
+    "docs/client/share-consumer.md": "tests/client/share",
     "docs/cluster.md": ".",
 }
 NAMED = re.compile(r"`([\w./-]+\.py)::(\w+)`")

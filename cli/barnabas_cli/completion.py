@@ -63,6 +63,17 @@ def complete_groups(context: click.Context, _: click.Parameter, incomplete: str)
     return _names(context, incomplete, names)
 
 
+def complete_share_groups(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of share groups that begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        from barnabas_client.admin.values.groups import GroupType
+
+        return [listing.group_id for listing in await admin.groups.list(types=[GroupType.SHARE])]
+
+    return _names(context, incomplete, names)
+
+
 def complete_transactional_ids(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[str]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
     from barnabas_client.consumer.consumer import Consumer
     from barnabas_client.producer.producer import Producer
+    from barnabas_client.share.share_consumer import ShareConsumer
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_SECONDS = 15.0
@@ -65,6 +66,12 @@ class Connection:
         from barnabas_client.consumer.consumer import Consumer
 
         return Consumer(self.bootstrap_servers, **self._settings(**settings))
+
+    def share_consumer(self, **settings: Any) -> ShareConsumer:
+        """A share consumer; the settings given here win over those of the file."""
+        from barnabas_client.share.share_consumer import ShareConsumer
+
+        return ShareConsumer(self.bootstrap_servers, **self._settings(**settings))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a command's coroutine to its end."""

@@ -1,6 +1,7 @@
-"""`barnabas group reset`: show old and new offsets, save the old ones, commit the new ones.
+"""`barnabas group reset` and `share reset`: show old and new offsets, save the old, set the new.
 
-Not here: the arithmetic (`group_reset.py`).
+Not here: the arithmetic (`group_reset.py`), which requests a kind of group takes
+(`group_offset_kinds.py`).
 
 Invariants: without --execute nothing is changed; the undo file is complete before anything is; a
 group with members is refused (and the broker would refuse it too).
@@ -19,6 +20,7 @@ import click
 
 from barnabas_cli.connection import Connection
 from barnabas_cli.failures import CommandError
+from barnabas_cli.group_offset_kinds import CONSUMER_GROUP, SHARE_GROUP, GroupOffsetKind
 from barnabas_cli.group_reset import (
     Change,
     PartitionFacts,
@@ -34,16 +36,16 @@ from barnabas_cli.moments import parse_moment_ms
 from barnabas_cli.output import Column, Output, counted
 from barnabas_cli.suggestions import hint
 from barnabas_cli.topic_facts import offsets
-from barnabas_client.admin.values.groups import GroupState
 from barnabas_client.admin.values.partitions import OffsetSpec
 from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
-from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.env import SystemClock
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.settings.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
+
+__all__ = ["CONSUMER_GROUP", "SHARE_GROUP", "Wanted", "run_reset"]
 
 _COLUMNS = (
     Column(title="TOPIC", field="topic"),
@@ -109,11 +111,12 @@ def run_reset(
     *,
     execute: bool,
     undo_file: str | None,
+    kind: GroupOffsetKind = CONSUMER_GROUP,
 ) -> None:
     """Show the table, and carry it out where that is asked for."""
 
     async def work(admin: Admin) -> None:
-        changes = await _plan(admin, group_id, wanted)
+        changes = await _plan(admin, group_id, wanted, kind)
         rows = [change.as_data() for change in changes]
         moving = [change for change in changes if change.is_change]
         if output.is_table:
@@ -122,14 +125,17 @@ def run_reset(
             if not output.is_table:
                 output.data({"group": group_id, "executed": False, "changes": rows})
             elif moving:
-                click.echo("Nothing was changed. Add --execute to commit.", err=True)
+                verb = "commit" if kind is CONSUMER_GROUP else "move the group"
+                click.echo(f"Nothing was changed. Add --execute to {verb}.", err=True)
             else:
                 click.echo("Nothing to change.", err=True)
             return
-        await _require_empty(admin, group_id)
+        await _require_empty(admin, group_id, kind)
         path = _keep_old(group_id, moving, undo_file)
-        await _commit(admin, group_id, moving)
-        undo = _undo_command(connection, group_id, path)
+        await kind.set_offsets(
+            admin, group_id, {change.topic_partition: change.new for change in moving}
+        )
+        undo = _undo_command(connection, group_id, path, kind)
         if not output.is_table:
             output.data({"group": group_id, "executed": True, "undo": undo, "changes": rows})
         else:
@@ -138,13 +144,13 @@ def run_reset(
     connection.run_admin(work)
 
 
-async def _plan(admin: Admin, group_id: str, wanted: Wanted) -> list[Change]:
-    known = {listing.group_id for listing in await admin.groups.list()}
+async def _plan(admin: Admin, group_id: str, wanted: Wanted, kind: GroupOffsetKind) -> list[Change]:
+    known = await kind.group_ids(admin)
     if group_id not in known and not wanted.scopes and not wanted.from_file:
         raise CommandError(
             f"No such group '{group_id}'.{hint(group_id, known)} (A new one needs --topic.)"
         )
-    committed = (await admin.group_offsets.list([group_id])).unwrap()[group_id]
+    committed = await kind.offsets(admin, group_id) if group_id in known else {}
     places = await _places(admin, wanted, list(committed))
     starts, ends, times = await asyncio.gather(
         offsets(admin, places, OffsetSpec.EARLIEST),
@@ -156,12 +162,11 @@ async def _plan(admin: Admin, group_id: str, wanted: Wanted) -> list[Change]:
         start, end = starts.get(place), ends.get(place)
         if start is None or end is None:
             raise CommandError(f"{place} has no known offsets: it has no leader, or is deleted")
-        old = committed.get(place)
         in_file = wanted.from_file.get(place)
         facts.append(
             PartitionFacts(
                 topic_partition=place,
-                committed=None if old is None else old.offset,
+                committed=committed.get(place),
                 held=OffsetRange(start, end),
                 looked_up=in_file if wanted.from_file else times.get(place),
                 is_removed=bool(wanted.from_file) and in_file is None,
@@ -200,15 +205,15 @@ async def _offsets_at(
     return {place: answer.offset for place, answer in found.unwrap().items()}
 
 
-async def _require_empty(admin: Admin, group_id: str) -> None:
-    described = await admin.groups.describe([group_id])
-    for group in described.successes.values():
-        if group.members or group.state not in (GroupState.EMPTY, GroupState.DEAD):
-            clients = ", ".join(sorted({member.client_id for member in group.members}))
-            raise CommandError(
-                f"group '{group_id}' is {group.state} with {counted(len(group.members), 'member')}"
-                f"{f' ({clients})' if clients else ''}: stop them first"
-            )
+async def _require_empty(admin: Admin, group_id: str, kind: GroupOffsetKind) -> None:
+    found = await kind.members(admin, group_id)
+    if found is not None and (found.client_ids or not found.is_empty):
+        clients = ", ".join(sorted(set(found.client_ids)))
+        raise CommandError(
+            f"group '{group_id}' is {found.state} with"
+            f" {counted(len(found.client_ids), 'member')}"
+            f"{f' ({clients})' if clients else ''}: stop them first"
+        )
 
 
 def _keep_old(group_id: str, moving: list[Change], undo_file: str | None) -> Path:
@@ -218,21 +223,8 @@ def _keep_old(group_id: str, moving: list[Change], undo_file: str | None) -> Pat
     return path
 
 
-async def _commit(admin: Admin, group_id: str, moving: list[Change]) -> None:
-    new = {
-        change.topic_partition: OffsetAndMetadata(change.new)
-        for change in moving
-        if change.new is not None
-    }
-    if new:
-        (await admin.group_offsets.alter(group_id, new)).unwrap()
-    removed = [change.topic_partition for change in moving if change.new is None]
-    if removed:
-        (await admin.group_offsets.delete(group_id, removed)).unwrap()
-
-
-def _undo_command(connection: Connection, group_id: str, path: Path) -> str:
-    words = ["barnabas", "group", "reset", group_id, "--from-file", str(path), "--execute"]
+def _undo_command(connection: Connection, group_id: str, path: Path, kind: GroupOffsetKind) -> str:
+    words = ["barnabas", kind.noun, "reset", group_id, "--from-file", str(path), "--execute"]
     if connection.is_explicit:
         words += ["-b", connection.bootstrap_servers]
     return shlex.join(words)

@@ -46,6 +46,22 @@ async def require_groups(admin: Admin, group_ids: Sequence[str]) -> None:
             raise CommandError(f"No such group '{group_id}'.{hint(group_id, known)}")
 
 
+async def require_share_groups(admin: Admin, group_ids: Sequence[str]) -> None:
+    """Check that the groups exist and are share groups. Raises: CommandError; as above."""
+    from barnabas_client.admin.values.groups import GroupType
+
+    listed = {listing.group_id: listing for listing in await admin.groups.list()}
+    shared = {name for name, listing in listed.items() if listing.type is GroupType.SHARE}
+    for group_id in group_ids:
+        if group_id in shared:
+            continue
+        if group_id in listed:
+            raise CommandError(
+                f"'{group_id}' is no share group: see 'barnabas group describe {group_id}'"
+            )
+        raise CommandError(f"No such share group '{group_id}'.{hint(group_id, shared)}")
+
+
 async def check_setting_names(admin: Admin, resource: ConfigResource, names: Iterable[str]) -> None:
     """Refuse an unknown setting with the nearest name, where the cluster lists what there is.
 

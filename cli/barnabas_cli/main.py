@@ -22,6 +22,7 @@ COMMANDS = {
     "log": ("barnabas_cli.log", "Inspect and import partition directories."),
     "produce": ("barnabas_cli.produce", "Write lines as records to a topic."),
     "quota": ("barnabas_cli.quota", "Quotas of users and clients: list, set, delete."),
+    "share": ("barnabas_cli.share", "Share groups (queues): lag, members, consuming."),
     "topic": ("barnabas_cli.topic", "Topics: list, describe, create, alter, delete."),
     "transaction": ("barnabas_cli.transaction", "Transactions: list, describe, hanging, abort."),
     "undrain": ("barnabas_cli.drain:undrain", "Take a drain back."),

@@ -35,6 +35,11 @@ NOWHERE = "127.0.0.1:1"
         (["group", "reset", "g", "--to-latest", "--to-earliest"], "exactly one of"),
         (["group", "reset", "g", "--to-datetime", "x"], "'x' is no point in time such as"),
         (["group", "reset", "g", "--to-latest", "--topic", "a:"], "'a:' is not TOPIC"),
+        (["share", "reset", "g"], "exactly one of --to-earliest"),
+        (["share", "reset", "g", "--to-latest", "--execute", "--dry-run"], "exclude each other"),
+        (["share", "consume", "t"], "Missing option '-g' / '--group'"),
+        (["share", "consume", "t", "-g", "g", "-F", "{ky}"], "Did you mean 'key'?"),
+        (["share", "list", "--state", "stabl"], "'stabl' is not one of"),
         (
             ["consume", "t", "--tail", "3", "--offset", "1"],
             "--offset and --tail exclude each other",

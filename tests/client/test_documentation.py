@@ -1,7 +1,8 @@
 """Every Python example of the client's pages and the README is run as it stands, on a broker.
 
 A fence ```python is a whole program; a ```text fence right behind it is what it prints, where `…`
-stands for anything within a line. ```python needs=apache marks what Barnabas does not serve yet.
+stands for anything within a line. ```python needs=apache marks what Barnabas does not serve yet,
+needs=share what takes an Apache Kafka with share groups.
 
 On Apache Kafka each runs in a process of its own; in `make test` in this one, which is quicker.
 """
@@ -11,12 +12,15 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.interop.share_brokers import SHARE_BROKERS, start_share_broker
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs" / "client").glob("*.md")), ROOT / "README.md"]
@@ -32,7 +36,7 @@ class Example(NamedTuple):
     line: int
     program: str
     output: str | None
-    needs_apache: bool
+    needs: str
 
     def __str__(self) -> str:
         return f"{self.page.stem}-line-{self.line}"
@@ -52,7 +56,8 @@ def examples() -> list[Example]:
                 if behind[1] == "text" and not text[fence.end() : behind.start()].strip():
                     output = behind[3]
             line = text.count("\n", 0, fence.start()) + 1
-            found.append(Example(page, line, fence[3], output, "needs=apache" in fence[2]))
+            needs = fence[2].partition("needs=")[2].strip()
+            found.append(Example(page, line, fence[3], output, needs))
     return found
 
 
@@ -97,13 +102,21 @@ def matches(expected: str, printed: str) -> bool:
 EXAMPLES = examples()
 
 
+@pytest.fixture(scope="module")
+def share_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an Apache Kafka that serves share groups."""
+    broker = start_share_broker(SHARE_BROKERS[0], tmp_path_factory.mktemp("share"))
+    yield broker.bootstrap
+    broker.stop()
+
+
 def test_there_is_a_page_per_role() -> None:
     """The issue's own list: a producer's, a consumer's and an administrator's page."""
     pages = {example.page.stem for example in EXAMPLES}
     assert {"producer", "consumer", "admin"} <= pages
 
 
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.needs_apache], ids=str)
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.needs], ids=str)
 def test_example_runs_and_prints_what_the_page_says(
     example: Example,
     bootstrap: str,
@@ -121,9 +134,12 @@ def test_example_runs_and_prints_what_the_page_says(
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.needs_apache], ids=str)
-def test_example_runs_on_apache_kafka(example: Example, apache: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.needs], ids=str)
+def test_example_runs_on_apache_kafka(
+    example: Example, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """What Barnabas does not serve yet is shown against the broker that does."""
-    printed = run_program(example.program, apache, tmp_path)
+    bootstrap = request.getfixturevalue("apache" if example.needs == "apache" else "share_kafka")
+    printed = run_program(example.program, bootstrap, tmp_path)
     if example.output is not None:
         assert matches(example.output, printed), printed

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from barnabas_client.admin.admin import Admin
+from tests.interop.share_brokers import SHARE_BROKERS, start_share_broker
 from tests.interop.started_brokers import (
     LIKE_APACHE,
     PROPERTIES,
@@ -63,6 +64,16 @@ def start(
     for running in started:
         if running.process is not None and running.process.is_running():
             running.stop()
+
+
+@pytest.fixture(scope="module", params=SHARE_BROKERS)
+def share_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AnyBroker]:
+    """A broker with share groups switched on, for the tests of a module."""
+    broker = start_share_broker(request.param, tmp_path_factory.mktemp("share"))
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="module", params=["apache", "barnabas"])

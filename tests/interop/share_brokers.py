@@ -16,8 +16,8 @@ from tests.interop.started_brokers import AnyBroker
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.in_process_broker import eventually
 
-#: The first version with share groups in production, and one where they are switched on.
-KAFKA_VERSIONS = ("4.2.0", "4.1.1")
+#: Apache Kafka: the first version with share groups in production, one where they are switched on.
+SHARE_BROKERS = ("4.2.0", "4.1.1")
 SESSIONS_MAX = 10
 PROPERTIES = {
     "auto.create.topics.enable": "false",

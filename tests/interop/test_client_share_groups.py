@@ -1,7 +1,7 @@
 """Our share consumer on one broker that serves share groups: acknowledgement, locks, sessions."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +16,11 @@ from barnabas_protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from barnabas_protocol.messages.share_fetch import ShareFetchRequest
 from tests.client.admin.raw_requests import connected
 from tests.interop.share_brokers import (
-    KAFKA_VERSIONS,
     SESSIONS_MAX,
     configure,
     prepare,
     seen,
     send,
-    start_share_broker,
     take,
 )
 from tests.interop.started_brokers import AnyBroker
@@ -32,15 +30,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 Unique = Callable[[str], str]
 EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
-
-
-@pytest.fixture(scope="module", params=KAFKA_VERSIONS)
-def share_broker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AnyBroker]:
-    broker = start_share_broker(request.param, tmp_path_factory.mktemp("share"))
-    yield broker
-    broker.stop()
 
 
 @pytest.fixture
@@ -243,7 +232,9 @@ def test_closing_releases_what_is_open(share: str, unique: Unique) -> None:
         async with ShareConsumer(share, group_id=group, **EXPLICIT) as consumer:
             consumer.subscribe([topic])
             async with asyncio.timeout(20):
-                assert seen(await take(consumer, 1)) == [(b"b", 2)]
+                (record,) = await take(consumer, 1)
+                # Kafka 4.1 takes the delivery back when a session ends.
+                assert (record.value, record.delivery_count <= 2) == (b"b", True)
 
     asyncio.run(run())
 
