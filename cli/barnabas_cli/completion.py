@@ -94,8 +94,17 @@ def complete_config_names(
             return complete_topics(context, parameter, incomplete)
         case "group":
             return complete_groups(context, parameter, incomplete)
+        case "client-metrics":
+            return _names(context, incomplete, _subscription_names)
         case _:
             return []
+
+
+async def _subscription_names(admin: Admin) -> Iterable[str]:
+    from barnabas_client.admin.values.configs import ResourceType
+
+    listed = await admin.configs.list_resources([ResourceType.CLIENT_METRICS])
+    return [resource.name for resource in listed]
 
 
 def _names(context: click.Context, incomplete: str, ask: object) -> list[str]:

@@ -19,7 +19,7 @@ from barnabas_cli.suggestions import hint
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
-    from barnabas_client.admin.values.configs import ConfigEntry, ConfigResource
+    from barnabas_client.admin.values.configs import ConfigEntry, ConfigResource, ResourceType
 
 # The resource types as words of the command line; `clients` are quotas, which are no settings.
 KINDS = ("topic", "broker", "group", "logger", "client-metrics", "clients")
@@ -33,6 +33,7 @@ _COLUMNS = (
     ),
     Column(title="READ-ONLY", field="read_only"),
 )
+_NAME_COLUMNS = (Column(title="NAME", field="name"),)
 _QUOTA_COLUMNS = (
     Column(title="FOR", field="entity"),
     Column(title="QUOTA", field="quota"),
@@ -42,12 +43,26 @@ _QUOTA_COLUMNS = (
 
 @click.group("config", cls=NearestGroup)
 def command() -> None:
-    """Settings: describe, set, delete.
+    """Settings: list, describe, set, delete.
 
     KIND is topic, broker, group, logger or client-metrics; NAME is the topic, the broker's id, the
-    group. For the default of all brokers leave the name out. 'config describe clients' shows
-    quotas.
+    group, the subscription to clients' metrics. For the default of all brokers leave the name out.
+    'config describe clients' shows quotas.
     """
+
+
+@command.command("list")
+@click.argument("kind", type=click.Choice(KINDS[:-1]))
+@with_output
+@with_connection
+def list_resources(kind: str, connection: Connection, output: Output) -> None:
+    """Name what there is of a kind; groups and client-metrics where something is set."""
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        listed = await admin.configs.list_resources([_resource_type(kind)])
+        return [{"name": name} for name in sorted(resource.name for resource in listed)]
+
+    output.rows(connection.run_admin(work), _NAME_COLUMNS, empty=f"There are no {kind} settings.")
 
 
 @command.command("describe")
@@ -127,7 +142,7 @@ def _split_name(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 async def _resource(admin: Admin, kind: str, name: str | None) -> ConfigResource:
     """The resource of this kind and name. Raises: CommandError, click.UsageError."""
     from barnabas_cli.lookups import describe_topics
-    from barnabas_client.admin.values.configs import ConfigResource, ResourceType
+    from barnabas_client.admin.values.configs import ConfigResource
 
     if kind == "topic" and name is not None:
         await describe_topics(admin, [name])
@@ -140,13 +155,19 @@ async def _resource(admin: Admin, kind: str, name: str | None) -> ConfigResource
         ids = {str(broker.node_id) for broker in (await admin.cluster.describe()).brokers}
         if name not in ids:
             raise CommandError(f"No such broker '{name}'.{hint(name, ids)}")
-    types = {
+    return ConfigResource(_resource_type(kind), name)
+
+
+def _resource_type(kind: str) -> ResourceType:
+    from barnabas_client.admin.values.configs import ResourceType
+
+    return {
+        "topic": ResourceType.TOPIC,
         "broker": ResourceType.BROKER,
         "group": ResourceType.GROUP,
         "logger": ResourceType.BROKER_LOGGER,
         "client-metrics": ResourceType.CLIENT_METRICS,
-    }
-    return ConfigResource(types[kind], name)
+    }[kind]
 
 
 def _entry_data(entry: ConfigEntry) -> dict[str, Any]:

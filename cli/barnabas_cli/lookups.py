@@ -69,7 +69,8 @@ async def check_setting_names(admin: Admin, resource: ConfigResource, names: Ite
     """
     from barnabas_client.admin.values.configs import ResourceType
 
-    if resource.type not in (ResourceType.TOPIC, ResourceType.GROUP):
+    listed = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
+    if resource.type not in listed:
         return
     known = (await admin.configs.describe([resource])).unwrap()[resource]
     for key in names:

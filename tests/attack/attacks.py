@@ -22,6 +22,7 @@ from barnabas_protocol.messages import (
     describe_groups,
     fetch,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     list_groups,
@@ -30,6 +31,10 @@ from barnabas_protocol.messages import (
     offset_fetch,
     produce,
 )
+from barnabas_protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+)
+from barnabas_protocol.messages.push_telemetry import PushTelemetryRequest
 from barnabas_protocol.records.batch import stamp_crc
 from barnabas_protocol.records.compression import compress
 from barnabas_protocol.records.record import Record, encode_batch
@@ -42,6 +47,7 @@ from tests.attack.target import (
     framed,
 )
 from tests.protocol.random_messages import RandomMessages
+from tests.support.otlp import gauge, metrics_data, point
 from tests.support.request_frames import RequestFrames
 
 Attack = Callable[[Target], Awaitable[str]]
@@ -49,6 +55,8 @@ HOUR_MS = 3_600_000
 ATTACK_SECONDS_MAX = 120
 MEBIBYTE = 1 << 20
 BOMB_RECORDS = 8_000_000
+CLIENT_METRICS_RESOURCE = 16
+SERIES_OF_CLIENTS_MAX = 10_000
 _HIGHEST_EPOCH = 2**31 - 1
 
 
@@ -445,6 +453,70 @@ async def _until_groups_are_served(target: Target) -> None:
             await asyncio.sleep(0.1)
 
 
+async def telemetry_flood(target: Target) -> str:
+    """TEL-5, TEL-6: invented clients that push a thousand series each, bombs and noise."""
+    until = time.monotonic() + target.seconds
+    configs = [
+        incremental_alter_configs.AlterableConfig(name=name, value=value)
+        for name, value in (("metrics", "*"), ("interval.ms", "100"))
+    ]
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=CLIENT_METRICS_RESOURCE, resource_name="attack", configs=configs
+    )
+    async with connections(target.ports[0]) as (connection,):
+        await connection.call(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource]),
+        )
+    points = [point(n, topic=f"{n:0128}", reason="x" * 128) for n in range(1_000)]
+    pushes = (
+        (0, metrics_data(*(gauge(f"{n:0128}", points[n]) for n in range(1_000)))),
+        (0, metrics_data(gauge("g", *points))),
+        (4, compress(4, bytes(100 * MEBIBYTE))),
+        (0, b"\x10\x00" * 500_000),
+        (0, b"\x0a\xff\xff\xff\xff\x0f"),
+    )
+
+    async def one(port: int) -> None:
+        while time.monotonic() < until:
+            async with connections(port) as opened:
+                for connection in opened:
+                    for codec_number, data in pushes:
+                        told = await connection.call(
+                            ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+                            0,
+                            GetTelemetrySubscriptionsRequest(),
+                        )
+                        if told is None:
+                            break
+                        await connection.call(
+                            ApiKey.PUSH_TELEMETRY,
+                            0,
+                            PushTelemetryRequest(
+                                client_instance_id=told.client_instance_id,
+                                subscription_id=told.subscription_id,
+                                compression_type=codec_number,
+                                metrics=data,
+                            ),
+                        )
+
+    await asyncio.gather(*(one(port) for port in target.ports for _ in range(20)))
+    for broker in target.brokers:
+        async with connections(broker.admin_port) as (connection,):
+            connection.send(
+                b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            )
+            async with asyncio.timeout(30):
+                page = await connection.reader.read()
+        shown = page.count(b"barnabas_client_reported_value{")
+        if not shown:
+            return "no series of a client is shown"
+        if shown > SERIES_OF_CLIENTS_MAX:
+            return f"{shown} series of clients are shown"
+    return ""
+
+
 async def admin_flood(target: Target) -> str:
     """Silent connections to the admin port, drains by anybody, foreign hosts and origins."""
     for broker in target.brokers:
@@ -483,6 +555,7 @@ ATTACKS: tuple[Attack, ...] = (
     invented_producers,
     fetch_session_flood,
     group_flood,
+    telemetry_flood,
     admin_flood,
 )
 

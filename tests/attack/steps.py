@@ -18,7 +18,12 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from barnabas_broker.config.client_metrics_settings import INTERVAL_MS_MIN
 from barnabas_broker.env import allocator
+from barnabas_broker.metadata.image import RESOURCE_CLIENT_METRICS
+from barnabas_broker.telemetry.client_instance import Requested
+from barnabas_broker.telemetry.client_metrics_manager import subscription_id_of
+from barnabas_broker.telemetry.otlp import FIELDS_MAX, POINTS_MAX
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import (
@@ -33,10 +38,12 @@ from barnabas_protocol.messages import (
     offset_commit,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     txn_offset_commit,
     write_txn_markers,
 )
 from tests.support.in_process_broker import running_broker
+from tests.support.otlp import gauge, metrics_data, point, total
 from tests.support.raw_client import RawClient
 from tests.support.transactional_client import TransactionalClient, make_topic
 
@@ -162,6 +169,44 @@ def _requests() -> Iterator[Large]:
     )
 
 
+def _pushes() -> Iterator[Large]:
+    """Metrics of two clients, which a subscription to all of them requests."""
+    requested = Requested(metrics=("*",), push_interval_ms=INTERVAL_MS_MIN)
+    points = [point(n, topic=f"{n:0128}", reason="x" * 128) for n in range(POINTS_MAX)]
+    small = [total(f"m{n}", point(n)) for n in range(FIELDS_MAX // 12)]
+    for number, (label, data) in enumerate(
+        (
+            (f"{POINTS_MAX:,} points", metrics_data(gauge("g", *points))),
+            (f"{len(small):,} metrics", metrics_data(*small)),
+            (f"{FIELDS_MAX:,} fields", b"\x10\x00" * FIELDS_MAX),
+        )
+    ):
+        instance_id = bytes([number + 1]) * 16
+        yield Large(
+            f"PushTelemetry, {label}",
+            ApiKey.PUSH_TELEMETRY,
+            0,
+            push_telemetry.PushTelemetryRequest(
+                client_instance_id=instance_id,
+                subscription_id=subscription_id_of(requested, instance_id),
+                metrics=data,
+            ),
+        )
+
+
+async def _subscribe(client: RawClient) -> None:
+    """Request all metrics of all clients as often as can be."""
+    configs = [
+        incremental_alter_configs.AlterableConfig(name=name, value=value)
+        for name, value in (("metrics", "*"), ("interval.ms", str(INTERVAL_MS_MIN)))
+    ]
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=RESOURCE_CLIENT_METRICS, resource_name="all", configs=configs
+    )
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
+    await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+
+
 def _transactional(producer: TransactionalClient) -> Iterator[Large]:
     known, unknown = [n % PARTITIONS for n in range(9_900)], list(range(1_000, 10_900))
     ids = producer.producer_id, producer.producer_epoch
@@ -263,10 +308,11 @@ async def _measure(chosen: list[str], directory: Path) -> Table:
             request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
             await client.call(ApiKey.CREATE_TOPICS, 5, request)
             await make_topic(client, "__consumer_offsets")
+            await _subscribe(client)
             producer = TransactionalClient(client, "tx")
             await producer.find_coordinator()
             await producer.init()
-        for large in (*_requests(), *_transactional(producer)):
+        for large in (*_requests(), *_pushes(), *_transactional(producer)):
             if chosen and not any(word in large.name for word in chosen):
                 continue
             frame = bytes(codec.encode_request(large.request, large.key, large.version, 1, "m"))

@@ -229,6 +229,27 @@ def test_settings_are_shown_set_and_given_back(cli: CommandLine, topic: str) -> 
     assert "No such broker '99'" in cli.error("config", "describe", "broker", "99")
 
 
+def test_clients_are_told_to_push_metrics(cli: CommandLine, unique: Callable[[str], str]) -> None:
+    """TEL-1: a subscription has settings like a topic, and is gone without them."""
+    name = unique("producers")
+    pairs = ("metrics=org.apache.kafka.producer.,a", "interval.ms=60000", "match=client_id=app.*")
+    cli.run("config", "set", "client-metrics", name, *pairs)
+
+    def own() -> dict[str, str]:
+        rows = cli.json("config", "describe", "client-metrics", name)
+        return {row["name"]: row["value"] for row in rows}
+
+    becomes(own, dict(pair.split("=", 1) for pair in pairs))
+    wrong = cli.error("config", "set", "client-metrics", name, "interval=1")
+    assert "Did you mean 'interval.ms'?" in wrong
+    becomes(lambda: {"name": name} in cli.json("config", "list", "client-metrics"), True)
+    refused = cli.error("config", "set", "client-metrics", name, "match=colour=red")
+    assert "Illegal client matching pattern: colour=red" in refused
+    cli.run("config", "delete", "client-metrics", name, "metrics", "interval.ms", "match")
+    becomes(own, {})
+    becomes(lambda: {"name": name} in cli.json("config", "list", "client-metrics"), False)
+
+
 def test_the_cluster_tells_its_health(cli: CommandLine, topic: str) -> None:
     status = cli.json("cluster", "status")
     assert status["health"] == "healthy"

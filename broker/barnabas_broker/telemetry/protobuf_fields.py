@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from barnabas_protocol.errors import ParseError
@@ -23,23 +22,18 @@ _DOUBLE: Final = struct.Struct("<d")
 _INT64: Final = struct.Struct("<q")
 
 
-class WireType(IntEnum):
-    """How a field is written."""
-
-    VARINT = 0
-    FIXED64 = 1
-    LENGTH = 2
-    FIXED32 = 5
-
-
-_FIXED_BYTES: Final = {WireType.FIXED64: 8, WireType.FIXED32: 4}
+# How a field is written: plain numbers, as there are thousands of fields.
+VARINT: Final = 0
+FIXED64: Final = 1
+LENGTH: Final = 2
+FIXED32: Final = 5
 
 
 class ProtobufField(NamedTuple):
     """A field; `start` and `end` are where its bytes are, of a varint `value` is the number."""
 
     number: int
-    wire_type: WireType
+    wire_type: int
     start: int
     end: int
     value: int
@@ -56,11 +50,11 @@ class ProtobufReader:
 
     def whole(self) -> ProtobufField:
         """All the bytes, as the field of a message."""
-        return ProtobufField(0, WireType.LENGTH, 0, len(self._data), 0)
+        return ProtobufField(0, LENGTH, 0, len(self._data), 0)
 
     def fields(self, message: ProtobufField) -> Iterator[ProtobufField]:
         """The fields of a message. Raises: ParseError where it is none, or there are too many."""
-        if message.wire_type is not WireType.LENGTH:
+        if message.wire_type != LENGTH:
             raise ParseError(f"field {message.number} is no message", message.start)
         position, end = message.start, message.end
         while position < end:
@@ -73,7 +67,7 @@ class ProtobufReader:
 
     def text(self, field: ProtobufField) -> str:
         """The text of a field. Raises: ParseError."""
-        if field.wire_type is not WireType.LENGTH:
+        if field.wire_type != LENGTH:
             raise ParseError(f"field {field.number} is no text", field.start)
         try:
             return self._data[field.start : field.end].decode()
@@ -94,37 +88,38 @@ class ProtobufReader:
 
     def unsigned(self, field: ProtobufField) -> int:
         """The number of a varint. Raises: ParseError."""
-        if field.wire_type is not WireType.VARINT:
+        if field.wire_type != VARINT:
             raise ParseError(f"field {field.number} is no varint", field.start)
         return field.value
 
     def _check_fixed64(self, field: ProtobufField) -> None:
-        if field.wire_type is not WireType.FIXED64:
+        if field.wire_type != FIXED64:
             raise ParseError(f"field {field.number} is not of 64 bits", field.start)
 
     def _field(self, position: int, end: int) -> ProtobufField:
         tag, start = self._varint(position, end)
-        number, wire_number = tag >> 3, tag & 7
+        number, wire_type, value = tag >> 3, tag & 7, 0
         if not 0 < number < 2**29:
             raise ParseError(f"no field has the number {number}", position)
-        try:
-            wire_type = WireType(wire_number)
-        except ValueError:
-            raise ParseError(f"unknown wire type {wire_number}", position) from None
-        value = 0
-        if wire_type is WireType.VARINT:
-            value, after = self._varint(start, end)
-        elif wire_type is WireType.LENGTH:
+        if wire_type == LENGTH:
             length, start = self._varint(start, end)
             after = start + length
+        elif wire_type == VARINT:
+            value, after = self._varint(start, end)
+        elif wire_type == FIXED64:
+            after = start + 8
+        elif wire_type == FIXED32:
+            after = start + 4
         else:
-            after = start + _FIXED_BYTES[wire_type]
+            raise ParseError(f"unknown wire type {wire_type}", position)
         if after > end:
             raise ParseError(f"field {number} is cut off", position)
         return ProtobufField(number, wire_type, start, after, value)
 
     def _varint(self, position: int, end: int) -> tuple[int, int]:
         data = self._data
+        if position < end and data[position] < 0x80:  # nearly always
+            return data[position], position + 1
         value = shift = 0
         for at in range(position, min(end, position + _VARINT_BYTES_MAX)):
             byte = data[at]

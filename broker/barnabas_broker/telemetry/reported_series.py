@@ -109,7 +109,7 @@ class ReportedSeries:
             if point.kind in _DELTAS and isinstance(known.value, float):
                 value += known.value
             if math.isfinite(value):
-                client.series[key] = known._replace(value=value)
+                client.series[key] = Sample(*known[:-1], value)
             elif point.kind is PointKind.GAUGE:
                 del client.series[key]
                 self.series_count -= 1

@@ -243,6 +243,23 @@ def test_a_subscription_that_goes_is_in_force_no_more(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_a_subscription_is_in_force_after_a_restart(tmp_path: Path) -> None:
+    """TEL-1, TEL-2: it is in the metadata log, and clients notice nothing."""
+    ids = []
+
+    async def before(server: Server, client: RawClient) -> None:
+        told = await subscribed(client)
+        ids.append((told.client_instance_id, told.subscription_id))
+
+    async def after(server: Server, client: RawClient) -> None:
+        told = await get(client, ids[0][0])
+        assert (told.client_instance_id, told.subscription_id) == ids[0]
+        assert await push(client, told, SMALL) == 0
+
+    run(tmp_path, before)
+    run(tmp_path, after)
+
+
 def test_two_clients_at_once_are_two(tmp_path: Path) -> None:
     """TEL-6: pushes in threads do not mix what they show."""
 

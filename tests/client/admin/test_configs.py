@@ -147,20 +147,19 @@ def test_resources_with_settings_are_listed_by_type(bootstrap: str, unique: Uniq
             topics = await admin.configs.list_resources([ResourceType.TOPIC])
             assert topic in topics
             assert {one.type for one in topics} == {ResourceType.TOPIC}
-            assert await admin.configs.list_resources([ResourceType.CLIENT_METRICS]) == ()
+            assert topic not in await admin.configs.list_resources([ResourceType.CLIENT_METRICS])
             await admin.topics.delete([topic.name])
 
     asyncio.run(run())
 
 
-@pytest.mark.interop
-def test_groups_and_client_metrics_have_settings_too(apache: str, unique: Unique) -> None:
+def test_groups_and_client_metrics_have_settings_too(bootstrap: str, unique: Unique) -> None:
     """Group settings (KIP-848) and subscriptions to client metrics (KIP-714) are resources."""
     group = ConfigResource.group(unique("admin.group"))
     metrics = ConfigResource.client_metrics(unique("admin.metrics"))
 
     async def run() -> None:
-        async with connected(apache) as (_, admin):
+        async with connected(bootstrap) as (_, admin):
             changes = {
                 group: [ConfigChange.set("consumer.heartbeat.interval.ms", "6000")],
                 metrics: [ConfigChange.set("interval.ms", "10000")],
@@ -174,7 +173,13 @@ def test_groups_and_client_metrics_have_settings_too(apache: str, unique: Unique
             described = (await admin.configs.describe([group, metrics])).unwrap()
             heartbeat = described[group]["consumer.heartbeat.interval.ms"]
             assert (heartbeat.value, heartbeat.source) == ("6000", ConfigSource.DYNAMIC_GROUP)
-            assert described[metrics]["interval.ms"].value == "10000"
+            interval = described[metrics]["interval.ms"]
+            assert (interval.value, interval.source) == (
+                "10000",
+                ConfigSource.DYNAMIC_CLIENT_METRICS,
+            )
+            assert await admin.configs.list_resources([ResourceType.CLIENT_METRICS]) == (metrics,)
+            (await admin.configs.alter({metrics: [ConfigChange.delete("interval.ms")]})).unwrap()
             loggers = ConfigResource.broker_logger(1)
             levels = (await admin.configs.describe([loggers]))[loggers].unwrap()
             assert levels["root"].source is ConfigSource.DYNAMIC_BROKER_LOGGER
