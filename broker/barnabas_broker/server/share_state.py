@@ -27,6 +27,9 @@ from barnabas_protocol.hashing import coordinator_partition
 from barnabas_protocol.records.compression import Compression
 
 NO_LEADER = -1
+RESPONSE_MARGIN_MS = 2_000
+"""For the way, and a loop that is busy. One that says nothing for longer is asked no more: its
+broker may be gone without a word, and another coordinates since."""
 BATCH_BYTES_MAX = 64 * 1024
 """Commands share a batch of up to this size: a batch is replayed without a pause."""
 
@@ -80,7 +83,11 @@ class ShareStateParts:
         self.publisher = publisher
         self.node_id = node_id
         self.peers = peers
-        self.timeout_ms = config.request_timeout_ms
+        # A coordinator responds when it has waited for its writes, some of which may follow others.
+        self.timeout_ms = min(
+            config.request_timeout_ms,
+            RESPONSE_MARGIN_MS + 2 * config.share_coordinator_write_timeout_ms,
+        )
         self.create_topic = create_topic
         self._spawn = spawn
         self.coordinator = ShareCoordinator(
