@@ -395,3 +395,34 @@ def test_quotas_are_set_listed_and_deleted(cli: CommandLine, unique: Callable[[s
     assert "Invalid configuration key" in cli.error("quota", "set", "--client-id", name, "rate=1")
     assert "not a number" in cli.error("quota", "set", "--client-id", name, "rate=much", code=2)
     assert "whom it limits" in cli.error("quota", "set", "producer_byte_rate=1", code=2)
+    for key, value in (("request_percentage", 12.5), ("controller_mutation_rate", 0.5)):
+        cli.run("quota", "set", "--user", name, "--client-id", name, f"{key}={value}")
+        becomes(listed, {f"client-id {name}, user {name}": (key, value)})
+        cli.run("quota", "delete", "--user", name, "--client-id", name, key)
+    assert "must be greater than 0" in cli.error(
+        "quota", "set", "--user", name, "request_percentage=0"
+    )
+
+
+def test_quotas_of_addresses_are_set_listed_and_deleted(cli: CommandLine) -> None:
+    """QUO-1, KIP-612: of an address, and of those without their own."""
+    rate = "connection_creation_rate"
+
+    def listed() -> dict[str, float]:
+        rows = cli.json("quota", "list")
+        return {row["entity"]: row["value"] for row in rows if row["quota"] == rate}
+
+    done = cli.run("quota", "set", "--ip", "192.0.2.7", f"{rate}=5")
+    assert done.stdout == f"ip 192.0.2.7: {rate}=5\n"
+    cli.run("quota", "set", "--default-ip", f"{rate}=1000000")
+    becomes(listed, {"ip 192.0.2.7": 5.0, "ip (default)": 1_000_000.0})
+    cli.run("quota", "delete", "--ip", "192.0.2.7", rate)
+    cli.run("quota", "delete", "--default-ip", rate)
+    becomes(listed, {})
+    for options, words in (
+        (("--ip", "192.0.2.7", "--user", "a"), "has no user"),
+        (("--ip", "192.0.2.7", "--default-ip"), "not both"),
+    ):
+        assert words in cli.error("quota", "set", *options, f"{rate}=1", code=2)
+    assert "is not a valid IP address" in cli.error("quota", "set", "--ip", "host", f"{rate}=1")
+    assert "is to be written as ::1" in cli.error("quota", "set", "--ip", "0::1", f"{rate}=1")

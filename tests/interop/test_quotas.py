@@ -103,6 +103,8 @@ def _calls() -> dict[str, ToolCall]:
 
 # Listings in the order of somebody's hash table.
 _UNORDERED = ("describe all pairs", "describe all addresses", "describe all users")
+# The tool asks for SCRAM credentials of users as well, which are not served here.
+_WITH_CREDENTIALS = ("describe a user", "describe all users")
 
 
 class _Outcome(NamedTuple):
@@ -256,6 +258,8 @@ def test_kafka_configs_prints_the_same(seen: dict[str, _Seen], name: str) -> Non
     kafka, ours = (seen[kind].transcript.lines(name) for kind in ("apache", "barnabas"))
     if name in _UNORDERED:
         kafka, ours = sorted(kafka), sorted(ours)
+    if name in _WITH_CREDENTIALS:
+        kafka, ours = ([line for line in lines if "Quota" in line] for lines in (kafka, ours))
     assert not list(difflib.unified_diff(kafka, ours, "apache", "barnabas", lineterm="", n=2))
 
 

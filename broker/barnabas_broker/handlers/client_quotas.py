@@ -22,7 +22,8 @@ from barnabas_broker.controller.client_quotas import (
 )
 from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.env.clock import Clock
-from barnabas_broker.handlers.client_throttle import BandwidthThrottle, ClientThrottle
+from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
+from barnabas_broker.handlers.client_throttle import ClientThrottle
 from barnabas_broker.handlers.mutation_quotas import MutationQuotas
 from barnabas_broker.handlers.request_time import RequestTime
 from barnabas_broker.metadata.records import QuotaEntity
@@ -33,7 +34,10 @@ from barnabas_broker.quotas.quota_buckets import Entity
 
 
 class ClientQuotas:
-    """The throttles of this broker; None for a kind of which nobody has a quota."""
+    """The throttles of this broker; None for a kind of which nobody has a quota.
+
+    Those of Produce and Fetch are there for quotas of time as well.
+    """
 
     __slots__ = (
         "_connections",
@@ -90,11 +94,12 @@ class ClientQuotas:
             changed = quotas
         for entity in changed:
             self._take_over(entity, quotas.get(entity, {}))
-        self.produce = self._produce if self._produce.buckets else None
-        self.fetch = self._fetch if self._fetch.buckets else None
-        self.mutation = self._mutation if self._mutation.buckets else None
         was_measured = self.request is not None
-        self.request = self._request if self._request.buckets else None
+        self.request = request = self._request if self._request.buckets else None
+        self.mutation = self._mutation if self._mutation.buckets else None
+        self._produce.request_time = self._fetch.request_time = request
+        self.produce = self._produce if request or self._produce.buckets else None
+        self.fetch = self._fetch if request or self._fetch.buckets else None
         if (self.request is not None) != was_measured:
             self.on_measured()
 

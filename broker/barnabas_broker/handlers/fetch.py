@@ -20,8 +20,8 @@ from struct import Struct
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.broker_listener import is_of_brokers
-from barnabas_broker.handlers.client_throttle import BandwidthThrottle
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
 from barnabas_broker.handlers.request_limits import LOOP_BYTES_OF_PARTITIONS_MAX
 from barnabas_broker.handlers.services import Services
@@ -97,25 +97,17 @@ class _PendingResponse:
         self.reserved_bytes = 0
 
     def __call__(self, results: list[PartitionData]) -> None:
-        in_flight, request_time = self.in_flight, self.services.quotas.request
-        outer = None if request_time is None else request_time.begin(in_flight)
-        try:
-            if self.is_held:
-                in_flight.session.reserve_response(-self.reserved_bytes)
-                in_flight.session.release()
-            if not in_flight.session.is_closed:
-                in_flight.reply(self.encoding(results)())
-        finally:
-            if request_time is not None:
-                request_time.end(outer)
+        in_flight = self.in_flight
+        if self.is_held:
+            in_flight.session.reserve_response(-self.reserved_bytes)
+            in_flight.session.release()
+        if not in_flight.session.is_closed:
+            in_flight.reply(self.encoding(results)())
 
     def encoding(self, results: list[PartitionData]) -> Callable[[], list[Buffer]]:
         """What makes the frame of the response; it may be called in a thread."""
         in_flight, context = self.in_flight, self.context
         throttle_ms = 0 if self.quota is None else _throttle(self.quota, in_flight, results)
-        request_time = self.services.quotas.request
-        if request_time is not None:
-            throttle_ms = max(throttle_ms, request_time.throttle_ms(in_flight))
         if not isinstance(context.session, FollowerSession):
             results = _changed(context, results)
         version = in_flight.api_version
@@ -148,6 +140,24 @@ class _PendingResponse:
             self.reserved_bytes = bytes_max
             in_flight.session.reserve_response(bytes_max)
             in_flight.session.hold()
+
+
+class _ThrottledResponse(_PendingResponse):
+    """The same while there are quotas: somebody else may complete it, whose time it is not."""
+
+    __slots__ = ()
+
+    def __call__(self, results: list[PartitionData]) -> None:
+        assert self.quota is not None
+        request_time = self.quota.request_time
+        if request_time is None:
+            super().__call__(results)
+            return
+        outer = request_time.begin(self.in_flight)
+        try:
+            super().__call__(results)
+        finally:
+            request_time.end(outer)
 
 
 def handle(
@@ -216,7 +226,11 @@ def _handle_requested(
         _name_again(services, context)
     is_consumer = node_id == CONSUMER
     quota = services.quotas.fetch
-    bytes_max = None if quota is None else quota.bytes_max(in_flight)
+    if quota is None:
+        bytes_max, response = None, _PendingResponse(services, in_flight, context)
+    else:
+        bytes_max = quota.bytes_max(in_flight)
+        response = _ThrottledResponse(services, in_flight, context, quota)
     parameters = FetchParameters(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max),
@@ -231,7 +245,6 @@ def _handle_requested(
         choose_replica=_choice(services, request.rack_id) if is_consumer else None,
         is_gone=lambda: in_flight.session.is_closed,
     )
-    response = _PendingResponse(services, in_flight, context, quota)
     if len(context.partitions) > AT_ONCE_MAX:
         return _fetch_many(response, parameters)
     delayed = services.replicas.client_fetches.fetch(context.partitions, parameters, response)
@@ -373,7 +386,7 @@ def _throttle(
 ) -> int:
     """Count what a client fetches; take the records out of the results if they are too many.
 
-    Returns for how long the connection is muted, behind the response (KIP-219).
+    Returns for how long the client is to wait, behind the response (KIP-219).
     """
     throttle_ms, is_sent = quota.charge_or_refuse(
         in_flight, sum([data.size_bytes for data in results])
@@ -384,7 +397,7 @@ def _throttle(
             data.aborted = None if data.aborted is None else []
     if throttle_ms:
         in_flight.session.mute(throttle_ms)
-    return throttle_ms
+    return quota.longest_ms(in_flight, throttle_ms)
 
 
 def _changed(context: FetchContext, results: list[PartitionData]) -> list[PartitionData]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
 from barnabas_broker.handlers.request_limits import encode
 from barnabas_broker.handlers.services import Services
@@ -67,25 +68,19 @@ _END_V9 = struct.Struct(">iB").pack  # throttle, tags
 
 def handle(services: Services, in_flight: InFlightRequest, request: ProduceRequest) -> None:
     """Append, and respond when `acks` is met."""
-    quota, request_time = services.quotas.produce, services.quotas.request
-    throttle_ms = 0 if quota is None else quota.charge(in_flight, len(in_flight.frame))
-    if throttle_ms:
-        # Also of a request that is refused, and before its acks are there: the next ones of the
-        # connection would pass meanwhile.
-        in_flight.session.mute(throttle_ms)
+    quota = services.quotas.produce
+    throttle_ms = 0 if quota is None else _charge(quota, in_flight, request)
     acks = request.acks
     if acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if acks == 0 and request_time is not None:
-        request_time.exempt()
 
     def done(results: Sequence[ProduceResult]) -> None:
         if acks == 0:
             _finish_without_response(in_flight, results)
-        elif request_time is None:
+        elif quota is None:
             _respond(services, in_flight, request, results, throttle_ms)
         else:
-            longest_ms = max(throttle_ms, request_time.throttle_ms(in_flight))
+            longest_ms = quota.longest_ms(in_flight, throttle_ms)
             _respond(services, in_flight, request, results, longest_ms)
 
     version = in_flight.api_version
@@ -117,6 +112,18 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
         # The next requests of the connection wait: appends stay in their order.
         in_flight.session.hold()
         _spawn(services, in_flight, _append_heavy(services, in_flight, heavy))
+
+
+def _charge(quota: BandwidthThrottle, in_flight: InFlightRequest, request: ProduceRequest) -> int:
+    """Count the bytes of a client; returns for how long its connection is muted from now on."""
+    throttle_ms = quota.charge(in_flight, len(in_flight.frame))
+    if throttle_ms:
+        # Also of a request that is refused, and before its acks are there: the next ones of the
+        # connection would pass meanwhile.
+        in_flight.session.mute(throttle_ms)
+    if request.acks == 0 and quota.request_time is not None:
+        quota.request_time.exempt()
+    return throttle_ms
 
 
 def _spawn(services: Services, in_flight: InFlightRequest, work: Coroutine[Any, Any, None]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.client_quotas import ClientQuotas
-from barnabas_broker.handlers.client_throttle import BandwidthThrottle
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import Entity
@@ -119,7 +119,7 @@ def test_without_quotas_there_is_nothing_to_be_asked() -> None:
     quotas.update(first)
     assert kinds() == (False, True, False, False, False)
     for key, expected in (
-        ("request_percentage", (False, False, True, False, False)),
+        ("request_percentage", (True, True, True, False, False)),
         ("controller_mutation_rate", (False, False, False, True, False)),
     ):
         quotas.update({app: {key: 1.0}}, [app, address])

@@ -446,7 +446,7 @@ def test_a_node_that_becomes_the_controller_carries_it_out_itself(tmp_path: Path
         refused = asyncio.Event()
 
         class Controller:
-            async def create_topics(self, asked: Any, validate_only: bool) -> list[Any]:
+            async def create_topics(self, asked: Any, validate_only: bool, quota: Any) -> list[Any]:
                 refused.set()
                 return []
 
