@@ -17,8 +17,10 @@ from tests.interop.oracle.known import KNOWN_DIFFERENCES, KnownDifference
 from tests.interop.oracle.plain import differences
 from tests.interop.oracle.scripts import SCRIPTS
 from tests.interop.oracle.side import Ranges, Script, Side, served_ranges
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_kafka import ApacheKafka, kafka_jars
 from tests.support.barnabas_process import BarnabasProcess
+from tests.support.client_programs import INTEROP
+from tests.support.java_tools import compile_java
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -27,7 +29,9 @@ _PROPERTIES = {
     "auto.create.topics.enable": "true",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
+    "metric.reporters": "TelemetryReceiver",
 }
+_RECEIVER = INTEROP / "java" / "TelemetryReceiver.java"
 
 
 # What the scripts of this run have compared and met.
@@ -56,7 +60,15 @@ def common_ranges(left: Ranges, right: Ranges) -> Ranges:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     root = tmp_path_factory.mktemp("oracle")
-    kafka = ApacheKafka(root / "apache", properties=_PROPERTIES, heap="512m", log_level="ERROR")
+    # Without a plug-in Apache Kafka serves no telemetry of clients.
+    receiver = compile_java("telemetry-receiver", [_RECEIVER], kafka_jars())
+    kafka = ApacheKafka(
+        root / "apache",
+        properties=_PROPERTIES,
+        heap="512m",
+        log_level="ERROR",
+        more_classes=(receiver,),
+    )
     # Kafka 4.1 computes a target for each group epoch.
     at_once = {"group.consumer.assignment.interval.ms": "0"}
     barnabas = BarnabasProcess(root / "barnabas", properties={**_PROPERTIES, **at_once})

@@ -5,6 +5,7 @@ JVM options are those of Kafka's own start script (1 GiB heap, G1), so that meas
 with what a user gets.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +68,9 @@ class ApacheKafka:
         heap: str = "1G",
         jvm_options: Sequence[str] = _JVM_OPTIONS,
         log_level: str = "WARN",
+        more_classes: Sequence[Path] = (),
     ) -> None:
+        """`more_classes` are folders with classes of plug-ins."""
         self.version = version
         self.directory = directory
         self.port = port or free_port()
@@ -76,6 +79,7 @@ class ApacheKafka:
         self.heap = heap
         self.jvm_options = jvm_options
         self.log_level = log_level
+        self.more_classes = tuple(more_classes)
         self.process: ManagedProcess | None = None
         self.properties = {
             "process.roles": "broker,controller",
@@ -116,7 +120,7 @@ class ApacheKafka:
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        class_path = f"{jars}/*"
+        class_path = os.pathsep.join([f"{jars}/*", *map(str, self.more_classes)])
         if not (self.data_directory / "meta.properties").exists():
             storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
             run(["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, *storage])

@@ -38,6 +38,12 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         "settings of Kafka 4.4 (KIP-1263), which 4.1 does not have",
     ),
     KnownDifference(
+        "client_telemetry",
+        ".* GET_TELEMETRY_SUBSCRIPTIONS .*",
+        "subscription_id",
+        "a checksum of what is requested, in the order of the names; Java's is of a hash set",
+    ),
+    KnownDifference(
         "consumer_group_life",
         "revoking .*",
         r".*\.assignment\.topic_partitions.*",

@@ -10,6 +10,7 @@ from tests.interop.oracle import (
     offset_scripts,
     produce_scripts,
     rebalance_scripts,
+    telemetry_scripts,
     topic_scripts,
 )
 from tests.interop.oracle.side import Script
@@ -25,4 +26,5 @@ SCRIPTS: tuple[Script, ...] = (
     *commit_scripts.SCRIPTS,
     *rebalance_scripts.SCRIPTS,
     *consumer_group_scripts.SCRIPTS,
+    *telemetry_scripts.SCRIPTS,
 )
