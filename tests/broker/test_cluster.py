@@ -11,13 +11,22 @@ from typing import Any
 import pytest
 
 from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.errors import BarnabasError
 from barnabas_client.producer.producer import Producer
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.ids import ZERO_UUID
+from barnabas_protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+)
+from barnabas_protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.support.barnabas_cluster import BarnabasCluster, pause, resume
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.kafka_cluster import until
+from tests.support.otlp import gauge, metrics_data, point
+from tests.support.raw_client import RawClient
 
 PARTITIONS = 6
 SENDERS = 4
@@ -321,3 +330,36 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: BarnabasCluster
         await world.bring_back(cluster.brokers[killed])
 
     in_world(cluster, "grouped")(work)
+
+
+def test_a_client_may_push_its_metrics_to_any_broker(cluster: BarnabasCluster) -> None:
+    """TEL-2, TEL-4: a subscription reaches all, and its id is the same everywhere."""
+    instance_id = b"instance" * 2
+    data = metrics_data(gauge("a", point(1)))
+
+    async def told(client: RawClient, instance_id: bytes = ZERO_UUID) -> Any:
+        request = GetTelemetrySubscriptionsRequest(client_instance_id=instance_id)
+        return await client.call(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, request)
+
+    async def is_requested(client: RawClient) -> bool:
+        return bool((await told(client)).requested_metrics == ["a"])
+
+    async def work(world: World) -> None:
+        changes = [ConfigChange.set("metrics", "a"), ConfigChange.set("interval.ms", "3600000")]
+        subscription = ConfigResource.client_metrics("all")
+        (await world.admin.configs.alter({subscription: changes})).unwrap()
+        subscription_id: int | None = None
+        for broker in cluster.brokers.values():
+            async with await RawClient.connect(broker.port) as client:
+                await until(lambda client=client: is_requested(client))  # type: ignore[misc]
+                if subscription_id is None:
+                    subscription_id = (await told(client, instance_id)).subscription_id
+                pushed = PushTelemetryRequest(
+                    client_instance_id=instance_id, subscription_id=subscription_id, metrics=data
+                )
+                response = await client.call(ApiKey.PUSH_TELEMETRY, 0, pushed)
+                assert response.error_code == 0
+        keys = [ConfigChange.delete("metrics"), ConfigChange.delete("interval.ms")]
+        (await world.admin.configs.alter({subscription: keys})).unwrap()
+
+    in_world(cluster, "telemetry")(work)

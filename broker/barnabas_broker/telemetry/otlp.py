@@ -4,7 +4,8 @@ Only what is shown is read: numbers of gauges and sums with their attributes. Hi
 summaries, exemplars, units, scopes and the attributes of the resource are passed over, and what a
 newer schema adds as well. Attributes that are no text, number or truth have no value here.
 
-Source: opentelemetry-proto 1.x, `metrics.proto` and `common.proto`; KIP-714 names the message.
+Source: opentelemetry-proto 1.x, `metrics.proto` and `common.proto`; KIP-714 names the message, and
+decision 0032 says why this is not protobuf's library.
 Invariants: as deep as the schema, so bytes that are nested deeper are passed over unread; at most
 `POINTS_MAX` points of `FIELDS_MAX` fields; every malformed input is a ParseError.
 """
