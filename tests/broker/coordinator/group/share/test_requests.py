@@ -222,6 +222,7 @@ def test_offsets_are_described_with_their_lag() -> None:
         assert (await world.described()).error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert (await world.described(group="")).error_code == ErrorCode.INVALID_GROUP_ID
         await world.joined("t", "u")
+        await world.persister.read(world.key("t", 0), 4)
         await world.persister.write(world.key("t", 0), 1, 4, 10, 5, [])
         everything = await world.described()
         assert everything.error_code == 0
