@@ -121,8 +121,8 @@ class LoadedSharePartition:
         self._state_epoch = -1
         self._is_writing = False
         self._timer_task: TimerTask | None = None
-        # A fetch reads for it: no other may meanwhile (SHR-8).
-        self.fetch_locked_since_ns = 0
+        # Since when a fetch reads it, and no other may (SHR-8).
+        self.fetch_locked_since_ns: int | None = None
 
     @property
     def is_active(self) -> bool:
@@ -135,7 +135,7 @@ class LoadedSharePartition:
         return not (
             self._is_writing
             or self.records.needs_write
-            or self.fetch_locked_since_ns
+            or self.fetch_locked_since_ns is not None
             or self.load_state is LoadState.INITIALIZING
         )
 
@@ -193,7 +193,7 @@ class LoadedSharePartition:
     @property
     def fetch_offset(self) -> int | None:
         """Where a fetch begins that finds something now; None if none does, or one is reading."""
-        return None if self.fetch_locked_since_ns else self.read_offset
+        return self.read_offset if self.fetch_locked_since_ns is None else None
 
     @property
     def read_offset(self) -> int | None:
@@ -234,9 +234,10 @@ class LoadedSharePartition:
 
     def unlock_fetch(self) -> None:
         """Let the next fetch read."""
+        assert self.fetch_locked_since_ns is not None
         now_ns = self._context.clock.monotonic_ns()
         self._context.metrics.fetch_locks.observe(now_ns - self.fetch_locked_since_ns)
-        self.fetch_locked_since_ns = 0
+        self.fetch_locked_since_ns = None
         self.changed()
 
     # Acknowledging.

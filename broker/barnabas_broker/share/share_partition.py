@@ -138,6 +138,11 @@ class SharePartition:
         """Whether any offset is under a lock."""
         return self._live_lock_count > 0
 
+    @property
+    def remembered_lock_count(self) -> int:
+        """How many locks are kept, those that hold nothing any more included."""
+        return len(self._locks)
+
     # Locks.
 
     def new_lock(self, now_ms: int) -> RecordLock:

@@ -157,10 +157,12 @@ class SharePartitions:
     def _progressed(self, partition: Partition) -> None:
         """See to the share partitions of a partition: more may be read, or it is led elsewhere."""
         for loaded in list(self._by_partition.get(partition.topic_partition, {}).values()):
-            if partition.is_leader and partition.leader_epoch == loaded.leader_epoch:
-                self._changed(loaded)
-            else:
+            if not partition.is_leader or partition.leader_epoch != loaded.leader_epoch:
                 loaded.fence()
+            elif partition.log.is_offline:
+                loaded.fence(ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                self._changed(loaded)
 
     def _removed(self, topic_partition: TopicPartition) -> None:
         for loaded in list(self._by_partition.get(topic_partition, {}).values()):
