@@ -177,7 +177,7 @@ TRANSACTIONS: Final[tuple[IgnoredRow, ...]] = (
 _GROUPS: Final = (
     (
         CLUSTER,
-        "Governs quotas and sockets between brokers, which are not limited that way here.",
+        "Quotas have samples of a second here; sockets between brokers are not limited that way.",
         IGNORED,
     ),
     (METRICS, "Metrics are served at /metrics of the admin HTTP server.", IGNORED),

@@ -51,7 +51,7 @@ _OF_ADDRESSES: Final[Mapping[str, _Whole | None]] = {
     CONNECTION_CREATION_RATE: _Whole(2.0**31 - 1, "an INT")
 }
 _EPSILON: Final = 1e-6
-ENTITIES_MAX: Final = 100_000
+ENTITIES_MAX: Final = 50_000
 """Each change copies the table of them, which takes a millisecond then."""
 
 
