@@ -243,6 +243,27 @@ def test_a_subscription_that_goes_is_in_force_no_more(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_clients_are_matched_by_what_their_requests_tell(tmp_path: Path) -> None:
+    """TEL-1, TEL-2: the id in the header, the peer of the connection, ApiVersions' software."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        versions = ApiVersionsRequest(client_software_name="test", client_software_version="1.2")
+        await client.call(ApiKey.API_VERSIONS, 3, versions)
+        for name, match in {
+            "all": "client_id=raw-client,client_software_name=t.*,client_software_version=1[.].*",
+            "peer": "client_source_address=127.0.0.1,client_source_port=[0-9]+",
+            "other-peer": "client_source_address=127.0.0.2",
+            "other-port": "client_source_port=1",
+            "other-software": "client_software_name=tes",
+        }.items():
+            assert await alter(client, name, metrics=name, match=match) == 0
+        assert (await get(client)).requested_metrics == ["all", "peer"]
+        async with await RawClient.connect(server.port) as silent:
+            assert (await get(silent)).requested_metrics == ["peer"]
+
+    run(tmp_path, test)
+
+
 def test_a_subscription_is_in_force_after_a_restart(tmp_path: Path) -> None:
     """TEL-1, TEL-2: it is in the metadata log, and clients notice nothing."""
     ids = []
