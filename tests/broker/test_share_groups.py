@@ -278,9 +278,9 @@ HOSTILE: list[tuple[str, ShareGroupHeartbeatRequest, ErrorCode]] = [
         ErrorCode.INVALID_REQUEST,
     ),
     (
-        "fifteen thousand topics",
+        "four thousand topics",
         ShareGroupHeartbeatRequest(
-            group_id="h", member_id="m", subscribed_topic_names=[f"t{n}" for n in range(15_000)]
+            group_id="h", member_id="m", subscribed_topic_names=[f"t{n}" for n in range(4_000)]
         ),
         ErrorCode.NONE,
     ),
@@ -306,7 +306,7 @@ def test_hostile_heartbeats_do_no_harm(tmp_path: Path) -> None:
         assert listed == {"g" * 30_000, "h"}
         async with await RawClient.connect(world.server.port) as other:
             request = ShareGroupHeartbeatRequest(
-                group_id="j", member_id="m", subscribed_topic_names=["t"] * 20_001
+                group_id="j", member_id="m", subscribed_topic_names=["t"] * 5_001
             )
             other.send(ApiKey.SHARE_GROUP_HEARTBEAT, 1, request)
             assert await other.is_closed_by_peer()

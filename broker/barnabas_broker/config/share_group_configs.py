@@ -37,8 +37,10 @@ class ShareGroupSettings:
     # Kafka bounds the members of a group, not what each of them says.
     member_metadata_bytes_max: int = 512 * 1024
     group_metadata_bytes_max: int = 16 * 1024 * 1024
-    # All of them are in one record.
-    group_partitions_max: int = 100_000
+    # Names of topics that all members of a group subscribe to together.
+    group_subscriptions_max: int = 20_000
+    # All of them are in one record, and are assigned at a time.
+    group_partitions_max: int = 20_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ShareGroupSettings:

@@ -77,7 +77,7 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.SHARE_ACKNOWLEDGE: (4 * _MIB, 200_000),
     # The partitions that a member owns, and the names of its topics.
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (4 * _MIB, 50_000),
-    ApiKey.SHARE_GROUP_HEARTBEAT: (4 * _MIB, 20_000),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (2 * _MIB, 5_000),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (8 * _MIB, 20_000),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (8 * _MIB, 20_000),
 }

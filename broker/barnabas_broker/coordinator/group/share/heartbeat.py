@@ -143,15 +143,32 @@ class ShareHeartbeats:
         is_known = before.member_id in group.members
         if is_known and updated == before:
             return before
-        known = before.metadata_bytes if is_known else 0
-        size = updated.metadata_bytes
-        if size > known and (
-            size > self._settings.member_metadata_bytes_max
-            or group.metadata_bytes - known + size > self._settings.group_metadata_bytes_max
-        ):
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        self._check_metadata(group, before if is_known else None, updated)
         changes.member(updated)
         return updated
+
+    def _check_metadata(
+        self, group: ShareGroup, before: ShareMember | None, updated: ShareMember
+    ) -> None:
+        """Refuse a member that says more about itself than it did, and too much.
+
+        Raises: KafkaError 81.
+        """
+        settings = self._settings
+        known = ShareMember(member_id="") if before is None else before
+        more = updated.metadata_bytes - known.metadata_bytes
+        more_names = len(updated.topics) - len(known.topics)
+        if (
+            more > 0
+            and (
+                updated.metadata_bytes > settings.member_metadata_bytes_max
+                or group.metadata_bytes + more > settings.group_metadata_bytes_max
+            )
+        ) or (
+            more_names > 0
+            and group.subscription_count + more_names > settings.group_subscriptions_max
+        ):
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _leave(self, request: ShareGroupHeartbeatRequest) -> Result[Beat]:
         group = self._group(request.group_id)

@@ -52,6 +52,7 @@ class ShareGroup:
         self.name_counts: Counter[str] = Counter()
         # Of all subscriptions.
         self.metadata_bytes = 0
+        self.subscription_count = 0
         # Which topics and partitions there were when the hash was computed; nothing durable.
         self.seen: tuple[object, object] = (None, None)
         # Whether state of partitions is to be made or deleted, as far as was seen; and from when on
@@ -86,6 +87,7 @@ class ShareGroup:
                 if self.name_counts[topic] <= 0:
                     del self.name_counts[topic]
             self.metadata_bytes -= before.metadata_bytes
+            self.subscription_count -= len(before.topics)
         return before
 
     def _set(self, member: ShareMember) -> ShareMember | None:
@@ -93,6 +95,7 @@ class ShareGroup:
         self.members[member.member_id] = member
         self.name_counts.update(member.topics)
         self.metadata_bytes += member.metadata_bytes
+        self.subscription_count += len(member.topics)
         return before
 
     def put_target(self, member_id: str, target: Assignment | None) -> Assignment | None:

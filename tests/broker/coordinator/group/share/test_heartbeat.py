@@ -138,6 +138,19 @@ def test_what_members_say_about_themselves_is_bounded() -> None:
     assert model.group().metadata_bytes == 80
 
 
+def test_the_subscriptions_of_a_group_are_bounded() -> None:
+    """SHR-28: targets are computed at a time; all names of all members count."""
+    model = ShareModel(group_subscriptions_max=4)
+    model.share_join("a", "t", "u")
+    model.share_join("b", "t", "u")
+    assert model.beat_error("c", 0, subscribed_topic_names=["t"]) is (
+        ErrorCode.GROUP_MAX_SIZE_REACHED
+    )
+    assert model.beat_error("b", 1, subscribed_topic_names=["v", "w"]) is ErrorCode.NONE
+    model.beat("a", -1)
+    model.share_join("c", "t")
+
+
 def test_a_member_that_leaves_or_is_silent_is_out() -> None:
     """SHR-28: epoch -1, or `group.share.session.timeout.ms` without a heartbeat."""
     model = ShareModel({"t": 2}, assignment_interval_ms=AT_ONCE)

@@ -104,6 +104,25 @@ def test_different_subscriptions_are_served_and_settled(seed: int) -> None:
         assert simple.assign(again(assigned, subscriptions), partitions) == assigned
 
 
+def test_subscriptions_that_are_too_many_to_weigh_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SHR-31: each partition has one owner, a subscriber; members may be idle, nothing moves."""
+    monkeypatch.setattr(simple, "SUBSCRIBERS_MAX", 20)
+    rng = random.Random(5)
+    partitions = draw(rng, 6)
+    subscriptions = {
+        member_id: frozenset(rng.sample(sorted(partitions), rng.randint(1, 6)))
+        for member_id in fresh(30)
+    }
+    assigned = simple.assign(again({}, subscriptions), partitions)
+    counts = owners(assigned)
+    assert set(counts) == {(key, each) for key, those in partitions.items() for each in those}
+    assert set(counts.values()) == {1}
+    assert all(set(assigned[each]) <= topic_ids for each, topic_ids in subscriptions.items())
+    assert simple.assign(again(assigned, subscriptions), partitions) == assigned
+
+
 def test_what_a_member_has_is_kept() -> None:
     """SHR-31: a new member takes from those who have too much, and nothing else moves."""
     partitions = {T: list(range(6))}
@@ -114,7 +133,7 @@ def test_what_a_member_has_is_kept() -> None:
 
 
 def test_one_that_gets_more_is_not_the_same_for_every_topic() -> None:
-    """SHR-31: with different subscriptions, topics have orders of their own."""
+    """SHR-31: with different subscriptions, sets of topics have orders of their own."""
     topics = [bytes(15) + bytes([index]) for index in range(8)]
     partitions = {topic_id: [0, 1, 2] for topic_id in topics}
     subscriptions = fresh(2, *topics)

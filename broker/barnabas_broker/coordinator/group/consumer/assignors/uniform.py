@@ -64,7 +64,7 @@ def _assign_alike(group: GroupSpec) -> dict[str, Assignment]:
         if room:
             rooms.append((member_id, room))
         extras -= takes_extra
-    _fill(kept, rooms, free)
+    fill(kept, rooms, free)
     return kept
 
 
@@ -88,9 +88,10 @@ def _keep(
     return kept, given_up, quota
 
 
-def _fill(
+def fill(
     kept: dict[str, Assignment], rooms: list[tuple[str, int]], free: list[tuple[bytes, int]]
 ) -> None:
+    """Give free partitions, in their order, to members that have room for so many more."""
     start = 0
     for member_id, room in rooms:
         added: dict[bytes, set[int]] = {}
