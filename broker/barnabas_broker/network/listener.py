@@ -173,7 +173,8 @@ class Listener:
         if not cut_ms or len(self._refused) >= REFUSED_MAX:
             session.abort()
             return
-        session.ignore()
+        # Not at once: uvloop begins to read when the connection was made.
+        self.loop.call_soon(session.ignore)
         self._refused[session] = self.loop.call_later(cut_ms / 1000, self._cut, session)
 
     def _cut(self, session: Session) -> None:

@@ -1,6 +1,7 @@
 """Admission, idleness and the order of stopping."""
 
 import asyncio
+import contextlib
 import gc
 import socket
 import tracemalloc
@@ -13,6 +14,7 @@ import uvloop
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network.connection_limits import ConnectionLimits
+from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.listener import LINGER_MS
 from barnabas_broker.network.session import Session
 from tests.broker.network.session_networks import on_virtual_time
@@ -256,3 +258,41 @@ def test_many_connections_at_once() -> None:
             assert "barnabas_request_seconds" in names
 
     uvloop.run(work())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_connection_over_a_rate_is_cut_later_and_not_read(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KIP-612, NET-4: what a flood of them sends stays in their sockets, on either loop."""
+    received = 0
+    take = Session.buffer_updated
+
+    def buffer_updated(session: Session, size_bytes: int) -> None:
+        nonlocal received
+        received += size_bytes
+        take(session, size_bytes)
+
+    async def work() -> None:
+        clock = SystemClock()
+        rates = ConnectionRates(clock)
+        rates.buckets.update(("",), 0.1)
+        async with Bench(RealNetwork(), clock, limits=ConnectionLimits(rates=rates)) as bench:
+            port = bench.listener.port
+            kept = await asyncio.open_connection("127.0.0.1", port)
+            await bench.until(lambda: bench.metrics.connections_open == 1)
+            monkeypatch.setattr(Session, "buffer_updated", buffer_updated)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(bytes(20_000_000))
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            assert received == 0
+            assert bench.metrics.rejected == {"connection-creation-rate": 1}
+            assert rates.throttled_count == 1
+            assert 0 < rates.throttled_ms <= 1_000
+            kept[1].write(framed(b"x"))
+            assert await kept[0].readexactly(5) == framed(b"x")
+            kept[1].close()
+            writer.close()
+
+    run(work())
