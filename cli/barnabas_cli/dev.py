@@ -119,6 +119,8 @@ def command(
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
         "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
         "group.initial.rebalance.delay.ms": "0",
         **key_values(settings, "--set"),

@@ -105,6 +105,8 @@ class DevCluster:
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(min(self.count, IN_SYNC_MIN)),
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": str(min(self.count, IN_SYNC_MIN)),
             "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
             "group.initial.rebalance.delay.ms": "0",
             "barnabas.drain.budget.ms": "5000",

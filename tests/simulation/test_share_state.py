@@ -26,7 +26,7 @@ TOPIC = "t"
 KEY_COUNT = 6
 PROPERTIES = {
     "share.coordinator.state.topic.num.partitions": "3",
-    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
     "share.coordinator.write.timeout.ms": "1000",
     # Snapshots, cold ones and cuts are all met.
     "share.coordinator.snapshot.update.records.per.snapshot": "5",

@@ -57,6 +57,8 @@ class BarnabasCluster:
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(min(2, int(replicas))),
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": str(min(2, int(replicas))),
             "min.insync.replicas": "2" if count > 1 else "1",
             **(properties or {}),
         }

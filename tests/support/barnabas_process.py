@@ -51,6 +51,8 @@ class BarnabasProcess:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
             # Tests run on machines whose disks are nearly full, too.
             "barnabas.disk.reserve.bytes.max": "16777216",
             **(properties or {}),

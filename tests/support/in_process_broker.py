@@ -31,6 +31,8 @@ def broker_on(directory: Path, **properties: str) -> Server:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             # Any free port: other suites and brokers may run beside this one.
             "admin.http.port": "0",

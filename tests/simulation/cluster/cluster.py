@@ -89,6 +89,8 @@ class Cluster:
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": "1",
             "min.insync.replicas": str(min(2, node_count)),
             **(properties or {}),
         }

@@ -135,6 +135,8 @@ class Story(cluster_story.Story):
             "transaction.state.log.num.partitions": "3",
             "transaction.state.log.replication.factor": str(self.plan.replicas),
             "transaction.state.log.min.isr": str(self.plan.in_sync_min),
+            "share.coordinator.state.topic.replication.factor": str(self.plan.replicas),
+            "share.coordinator.state.topic.min.isr": str(self.plan.in_sync_min),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         }
 
