@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from barnabas_broker.coordinator.group.offsets import OffsetStore
 from barnabas_broker.coordinator.transaction.markers import MarkerSender
+from barnabas_broker.coordinator.transaction.shard import Producer, TransactionShard
 from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.subscription_state import SubscriptionState
@@ -110,6 +111,31 @@ def _aborted_offsets() -> Patch:
     return patch.object(OffsetStore, "end_transaction", end_transaction)
 
 
+def _as_of_now(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A request of an earlier transaction counts as one of the transaction that is open."""
+
+    def taken(self: Any, transactional_id: str, producer: Producer, *rest: Any, **more: Any) -> Any:
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.state is TransactionState.ONGOING:
+            producer = Producer(known.producer_id, known.producer_epoch)
+        return method(self, transactional_id, producer, *rest, **more)
+
+    return taken
+
+
+def _late_end() -> Patch:
+    """The end of an earlier transaction ends the one that is open (the hole KIP-890 closes)."""
+    return patch.object(TransactionShard, "end", _as_of_now(TransactionShard.end))
+
+
+def _late_add() -> Patch:
+    """A partition that an earlier transaction wanted gets into the one that is open."""
+    add, verify = TransactionShard.add_partitions, TransactionShard.verify
+    return patch.multiple(
+        TransactionShard, add_partitions=_as_of_now(add), verify=_as_of_now(verify)
+    )
+
+
 BUGS: dict[str, Callable[[], Patch]] = {
     "no doubt": _no_doubt,
     "numbered anew": _numbered_anew,
@@ -119,6 +145,8 @@ BUGS: dict[str, Callable[[], Patch]] = {
     "abort commits": _abort_commits,
     "unfenced": _unfenced,
     "aborted offsets": _aborted_offsets,
+    "late end": _late_end,
+    "late add": _late_add,
     "program end": lambda: bugs.planted("program end"),
 }
 

@@ -18,6 +18,8 @@ FOUND_BY = {
     "abort commits": 100,
     "unfenced": 112,
     "aborted offsets": 100,
+    "late end": 112,
+    "late add": 117,
 }
 
 
