@@ -20,16 +20,15 @@ from barnabas_protocol.records.compression import Compression, decompress
 LABEL_CHARS_MAX: Final = 128
 OTHER_ATTRIBUTES: Final = "attributes"
 """The label of all attributes that have none of their own, as `name=value,name=value`."""
+NODE_ID: Final = "node_id"
 # Attributes with labels of their own, by the names that clients give them.
 _OWN_LABELS: Final = {
     "topic": "topic",
     "partition": "partition",
-    "node_id": "node_id",
-    "node.id": "node_id",
-    "broker_id": "node_id",
-    "messaging.kafka.broker.id": "node_id",
+    "node_id": NODE_ID,
+    "node.id": NODE_ID,
 }
-POINT_LABELS: Final = ("metric", "topic", "partition", "node_id", OTHER_ATTRIBUTES)
+POINT_LABELS: Final = ("metric", "topic", "partition", NODE_ID, OTHER_ATTRIBUTES)
 _UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9._:/-]")
 
 
@@ -78,6 +77,8 @@ def _is_fit(point: Point, prefixes: tuple[str, ...]) -> bool:
 def _reported(point: Point) -> ReportedPoint:
     attributes = dict(point.attributes)
     own = {label: attributes.pop(name) for name, label in _OWN_LABELS.items() if name in attributes}
+    if NODE_ID in own:
+        own[NODE_ID] = own[NODE_ID].removeprefix("node-")  # Java's; librdkafka has the number
     others = ",".join(f"{name}={value}" for name, value in sorted(attributes.items()))
     labels: Mapping[str, str] = {
         **own,

@@ -88,3 +88,10 @@ def test_metrics_without_a_fit_name_or_number_are_left_out() -> None:
     assert [(each.labels[0], each.value) for each in push.points[:2]] == [("t", 2), ("u", -1)]
     assert math.isnan(push.points[2].value)
     assert push.left_out_count == 5
+
+
+@pytest.mark.parametrize(("told", "shown"), [("node-1", "1"), ("node--1", "-1"), ("7", "7")])
+def test_nodes_have_the_same_names_whatever_client_tells_of_them(told: str, shown: str) -> None:
+    """TEL-6: Java writes `node-1` where librdkafka writes `1`."""
+    (reported,) = read(gauge("m", point(1, node_id=told))).points
+    assert reported.labels[3] == shown
