@@ -1,6 +1,8 @@
 """PushTelemetry (72), version 0: a client's metrics, to be shown at /metrics (KIP-714, TEL-4).
 
 Small ones that are not compressed are read on the loop; others hold it up, and are in a thread.
+Batches of producers are checked there as well and go before: where many wait, pushes are refused
+as if they were too early, and clients come again after their interval.
 """
 
 from barnabas_broker.handlers.get_telemetry_subscriptions import attributes_of
@@ -13,6 +15,8 @@ from barnabas_protocol.records.compression import Compression, DecompressedTooLa
 
 LOOP_BYTES_MAX = 1024
 """So many bytes hold some hundred fields."""
+WAITING_MAX = 100
+"""Requests that wait for the thread; a hostile push takes it for a tenth of a second."""
 _CODECS = frozenset(Compression)
 
 
@@ -42,7 +46,7 @@ async def _read(
     request: PushTelemetryRequest,
     prefixes: tuple[str, ...],
 ) -> Push:
-    """The points of a push. Raises: KafkaError 76, 87, 118; ConnectionGoneError."""
+    """The points of a push. Raises: KafkaError 76, 87, 89, 118; ConnectionGoneError."""
     bytes_max = services.client_metrics.bytes_max
     codec, data = request.compression_type, request.metrics
     if codec not in _CODECS:
@@ -54,8 +58,10 @@ async def _read(
     try:
         if codec == Compression.NONE and len(data) <= LOOP_BYTES_MAX:
             return read_push(codec, data, bytes_max, prefixes)
-        run = services.heavy_work.run
-        return await run(in_flight, read_push, codec, data, bytes_max, prefixes)
+        heavy_work = services.heavy_work
+        if heavy_work.waiting_count >= WAITING_MAX:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The broker is busy")
+        return await heavy_work.run(in_flight, read_push, codec, data, bytes_max, prefixes)
     except DecompressedTooLargeError:
         raise _too_large(bytes_max) from None
     except ParseError as error:

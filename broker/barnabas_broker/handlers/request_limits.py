@@ -70,8 +70,6 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.JOIN_GROUP: (32 * _MIB, 10_000),
     ApiKey.SYNC_GROUP: (64 * _MIB, 10_000),
     ApiKey.LIST_GROUPS: (64 * 1024, 100),
-    # More than `telemetry.max.bytes`, so that who pushes too much is told so (118).
-    ApiKey.PUSH_TELEMETRY: (32 * _MIB, 2_000),
     # Acknowledgements: offsets may each have a type of their own.
     ApiKey.SHARE_FETCH: (4 * _MIB, 200_000),
     ApiKey.SHARE_ACKNOWLEDGE: (4 * _MIB, 200_000),
@@ -86,6 +84,8 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
 def loop_bytes_max(key: ApiKey) -> int:
     """The largest frame of an API that is read on the loop."""
     if key is ApiKey.PRODUCE:  # it is counted before, and what is large in it is not read
+        return UNLIMITED_BYTES
+    if key is ApiKey.PUSH_TELEMETRY:  # few fields, and the one that is large is not read here
         return UNLIMITED_BYTES
     return LOOP_BYTES_OF_PARTITIONS_MAX if key in _OF_PARTITIONS else LOOP_BYTES_MAX
 

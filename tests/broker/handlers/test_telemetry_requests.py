@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas_broker.handlers import push_telemetry
 from barnabas_broker.handlers.push_telemetry import LOOP_BYTES_MAX
 from barnabas_broker.metadata.image import RESOURCE_CLIENT_METRICS
 from barnabas_broker.metrics.sample import Sample
@@ -201,6 +202,19 @@ def test_what_is_large_or_compressed_is_read_in_a_thread(tmp_path: Path) -> None
             before = server.heavy_work.run_count
             assert await push(client, await get(client), data, codec) == 0
             assert server.heavy_work.run_count == before + 1
+
+    run(tmp_path, test)
+
+
+def test_pushes_do_not_wait_behind_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TEL-5: what producers need goes before; what needs no thread is taken."""
+    monkeypatch.setattr(push_telemetry, "WAITING_MAX", 0)  # so none is few enough
+
+    async def test(server: Server, client: RawClient) -> None:
+        told = await subscribed(client)
+        code = await push(client, told, compress(4, SMALL), 4)
+        assert code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert await push(client, await get(client), SMALL) == 0
 
     run(tmp_path, test)
 
