@@ -2,7 +2,7 @@
 
 A fence ```python is a whole program; a ```text fence right behind it is what it prints, where `…`
 stands for anything within a line. ```python needs=apache marks what Barnabas does not serve yet,
-needs=share what takes an Apache Kafka with share groups.
+needs=share what takes a broker whose share groups are switched on.
 
 On Apache Kafka each runs in a process of its own; in `make test` in this one, which is quicker.
 """
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.interop.share_brokers import SHARE_BROKERS, start_share_broker
+from tests.interop.share_brokers import start_share_broker
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs" / "client").glob("*.md")), ROOT / "README.md"]
@@ -102,10 +102,14 @@ def matches(expected: str, printed: str) -> bool:
 EXAMPLES = examples()
 
 
-@pytest.fixture(scope="module")
-def share_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an Apache Kafka that serves share groups."""
-    broker = start_share_broker(SHARE_BROKERS[0], tmp_path_factory.mktemp("share"))
+@pytest.fixture(
+    scope="module", params=["barnabas", pytest.param("4.2.0", marks=pytest.mark.interop)]
+)
+def share_bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of a broker that serves share groups."""
+    broker = start_share_broker(request.param, tmp_path_factory.mktemp("share"))
     yield broker.bootstrap
     broker.stop()
 
@@ -133,13 +137,20 @@ def test_example_runs_and_prints_what_the_page_says(
         assert matches(example.output, printed), printed
 
 
-@pytest.mark.interop
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.needs], ids=str)
-def test_example_runs_on_apache_kafka(
-    example: Example, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.needs == "share"], ids=str)
+def test_example_runs_where_share_groups_are_switched_on(
+    example: Example, share_bootstrap: str, tmp_path: Path
 ) -> None:
+    """Until they are by themselves."""
+    printed = run_program(example.program, share_bootstrap, tmp_path)
+    if example.output is not None:
+        assert matches(example.output, printed), printed
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.needs == "apache"], ids=str)
+def test_example_runs_on_apache_kafka(example: Example, apache: str, tmp_path: Path) -> None:
     """What Barnabas does not serve yet is shown against the broker that does."""
-    bootstrap = request.getfixturevalue("apache" if example.needs == "apache" else "share_kafka")
-    printed = run_program(example.program, bootstrap, tmp_path)
+    printed = run_program(example.program, apache, tmp_path)
     if example.output is not None:
         assert matches(example.output, printed), printed

@@ -14,15 +14,19 @@ from barnabas_client.share import ShareConsumer, ShareRecord
 from tests.client.admin.raw_requests import create_topics
 from tests.interop.started_brokers import AnyBroker
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_process import BarnabasProcess
 from tests.support.in_process_broker import eventually
 
-#: Apache Kafka: the first version with share groups in production, one where they are switched on.
-SHARE_BROKERS = ("4.2.0", "4.1.1")
+#: Barnabas, and Apache Kafka: the first version with share groups in production, and one where they
+#: are switched on.
+SHARE_BROKERS = ("barnabas", "4.2.0", "4.1.1")
 SESSIONS_MAX = 10
 PROPERTIES = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     # Members hear of their assignment soon, and locks of some groups are short.
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
@@ -34,13 +38,18 @@ PROPERTIES = {
 
 def start_share_broker(kind: str, directory: Path) -> AnyBroker:
     """A running broker of that kind with share groups switched on."""
-    broker = ApacheKafka(directory, version=kind, properties=PROPERTIES, heap="512M")
+    broker: AnyBroker
+    if kind == "barnabas":
+        broker = BarnabasProcess(directory, properties=PROPERTIES)
+    else:
+        broker = ApacheKafka(directory, version=kind, properties=PROPERTIES, heap="512M")
     broker.start()
-    asyncio.run(_switch_on(broker.bootstrap))
+    asyncio.run(switch_on(broker.bootstrap))
     return broker
 
 
-async def _switch_on(bootstrap: str) -> None:
+async def switch_on(bootstrap: str) -> None:
+    """Switch share groups on where they are off, and wait until the broker acts on it."""
     async with Admin(bootstrap) as admin:
         finalized = (await admin.features.describe()).finalized
         if "share.version" not in finalized or finalized["share.version"].maximum < 1:

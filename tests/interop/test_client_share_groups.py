@@ -365,7 +365,9 @@ def test_a_record_limit_is_kept(share: str, unique: Unique, share_broker: AnyBro
     asyncio.run(run())
 
 
-def test_the_group_is_listed_described_moved_and_deleted(share: str, unique: Unique) -> None:
+def test_the_group_is_listed_described_moved_and_deleted(
+    share: str, unique: Unique, share_broker: AnyBroker
+) -> None:
     """SHR-32: what `barnabas share` is made of."""
     topic, group = unique("t"), unique("g")
     partition = TopicPartition(topic, 0)
@@ -389,7 +391,8 @@ def test_the_group_is_listed_described_moved_and_deleted(share: str, unique: Uni
                 return found.state is GroupState.EMPTY
 
             await eventually(is_empty)
-            if (await admin.features.describe()).finalized["metadata.version"].maximum > 27:
+            # Kafka 4.1 answers about no partition, whatever it did.
+            if getattr(share_broker, "version", "") != "4.1.1":
                 (await admin.share_groups.alter_offsets(group, {partition: 3})).unwrap()
                 async with ShareConsumer(share, group_id=group) as consumer:
                     consumer.subscribe([topic])

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
-from tests.support.apache_kafka import CLUSTER_ID, ApacheKafka
+from tests.support.apache_kafka import CLUSTER_ID, DEFAULT_VERSION, ApacheKafka
 
 CONTROLLER_ID = 100
 BROKER_IDS = (1, 2, 3)
@@ -45,7 +45,14 @@ _PROPERTIES = {
 class KafkaCluster:
     """Nodes under one folder; `brokers` are to be stopped, killed and started one by one."""
 
-    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        properties: Mapping[str, str] | None = None,
+        *,
+        version: str = DEFAULT_VERSION,
+    ) -> None:
+        self._version = version
         self._properties = {**_PROPERTIES, **(properties or {})}
         self.controller = self._node(directory, CONTROLLER_ID)
         self._voters = f"{CONTROLLER_ID}@127.0.0.1:{self.controller.port}"
@@ -101,6 +108,7 @@ class KafkaCluster:
     def _node(self, directory: Path, node_id: int) -> ApacheKafka:
         return ApacheKafka(
             directory / str(node_id),
+            version=self._version,
             properties={**self._properties, "node.id": str(node_id)},
             heap=_HEAP,
             jvm_options=_JVM_OPTIONS,

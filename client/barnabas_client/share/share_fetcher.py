@@ -204,6 +204,11 @@ class ShareFetcher:
         if self._retry_timer is not None:
             self._retry_timer.cancel()
         self._buffer.clear()
+        for leader in self._leaders.values():
+            # It waits for a connection: nothing is to be sent there any more.
+            is_idle = not (leader.session.is_open or leader.pending or leader.sent)
+            if leader.task is not None and is_idle:
+                leader.task.cancel()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while tasks := [one.task for one in self._leaders.values() if one.task is not None]:

@@ -10,6 +10,7 @@ the program's poll.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -79,13 +80,19 @@ class ShareMembership:
         return self._session.program_waits()
 
     async def leave(self, timeout_ms: int) -> None:
-        """Leave the group and end what runs in the background."""
+        """Leave the group and send no more heartbeats; in the background if it is cancelled."""
         is_member = self.member.is_member
-        await self._session.stop()
         request = self.member.leave_request()
-        self.member.on_left()
-        if is_member and timeout_ms > 0:
-            await self._session.leave_group(request, timeout_ms)
+        try:
+            await self._session.stop()
+            if is_member and timeout_ms > 0:
+                await self._session.leave_group(request, timeout_ms)
+        except asyncio.CancelledError:
+            if is_member:
+                self._session.leave_group_in_background(request)
+            raise
+        finally:
+            self.member.on_left()
 
     async def stop(self) -> None:
         """End what runs in the background."""

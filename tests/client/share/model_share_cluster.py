@@ -427,6 +427,7 @@ class ModelClient:
         )
         self.cluster = ClusterMetadata()
         self.is_unreachable = False
+        self.is_connecting = False
         self.member_id = ""
         self._callbacks: list[Callable[[ClusterMetadata], None]] = []
         self.publish()
@@ -474,6 +475,8 @@ class ModelClient:
         return self.model.versions[api]
 
     async def ready(self, node_id: int) -> None:
+        while self.is_connecting:
+            await asyncio.sleep(1)
         if self.is_unreachable:
             raise DisconnectedError("out of reach")
 

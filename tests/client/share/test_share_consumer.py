@@ -210,6 +210,30 @@ def test_the_callback_gets_every_result_and_may_fail() -> None:
     run(work())
 
 
+def test_cancelled_calls_leave_a_consumer_that_works() -> None:
+    """SHR-40: a commit goes on in the background; a close that is cancelled closes all the same."""
+
+    async def work() -> None:
+        model = ModelShareCluster(1)
+        for step in range(12):
+            model[0].append(b"x")
+            consumer = model.consumer()
+            await consumer.start()
+            await poll(consumer)
+            for call in (consumer.commit, consumer.close):
+                task = asyncio.create_task(call())
+                await asyncio.sleep(step * 0.0005)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                if call == consumer.commit:
+                    assert set((await consumer.commit()).values()) <= {None}
+                    assert model.states()[-1] == ACKNOWLEDGED
+            await consumer.close()
+            assert model.members == {}
+
+    run(work())
+
+
 # ---- locks ---------------------------------------------------------------------------------
 
 
@@ -564,6 +588,23 @@ def test_close_does_not_wait_for_a_broker_that_is_away() -> None:
         await consumer.close(timeout_ms=1000)
         (result,) = results
         assert isinstance(result.error, DisconnectedError)
+
+    run(work())
+
+
+def test_close_does_not_wait_for_a_connection_that_nothing_needs() -> None:
+    """SHR-41: there is no session to end and no acknowledgement to send."""
+
+    async def work() -> None:
+        model = ModelShareCluster(1)
+        consumer = model.consumer()
+        await consumer.start()
+        model.clients[0].is_connecting = True
+        assert await consumer.poll(timeout_ms=2000) == []
+        began = model.loop.time()
+        await consumer.close()
+        assert model.loop.time() - began < 1
+        assert not model.members
 
     run(work())
 
