@@ -10,7 +10,7 @@ import pytest
 
 from barnabas_broker.server import Server
 from barnabas_client.admin.admin import Admin
-from barnabas_client.admin.values.cluster import FeatureUpdate
+from barnabas_client.admin.values.cluster import FeatureUpdate, FeatureUpgradeType
 from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
 from barnabas_client.admin.values.groups import GroupState, GroupType
 from barnabas_client.admin.values.topics import NewTopic
@@ -97,10 +97,6 @@ async def beat(
     return response
 
 
-async def switch_on(admin: Admin) -> None:
-    (await admin.features.update({"share.version": FeatureUpdate(level=1)})).unwrap()
-
-
 @asynccontextmanager
 async def world_on(directory: Path) -> AsyncIterator[World]:
     async with (
@@ -114,7 +110,6 @@ async def world_on(directory: Path) -> AsyncIterator[World]:
 def in_world(directory: Path, work: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         async with world_on(directory) as world:
-            await switch_on(world.admin)
             await world.admin.topics.create([NewTopic(name=TOPIC, partition_count=3)])
             # Makes the topic of the groups.
             await world.admin.groups.describe(["any"])
@@ -136,11 +131,15 @@ REQUESTS: dict[ApiKey, Any] = {
 }
 
 
-def test_everything_is_refused_until_the_feature_is_on(tmp_path: Path) -> None:
-    """SHR-1: 35, in a new cluster too; the early versions are never listed."""
+def test_everything_is_refused_while_the_feature_is_off(tmp_path: Path) -> None:
+    """SHR-1: 35; a new cluster has it on, and the early versions are never listed."""
 
     async def run() -> None:
         async with world_on(tmp_path) as world:
+            features = world.admin.features
+            assert (await features.describe()).finalized["share.version"].maximum == 1
+            off = FeatureUpdate(level=0, upgrade_type=FeatureUpgradeType.SAFE_DOWNGRADE)
+            (await features.update({"share.version": off})).unwrap()
             for key, request in REQUESTS.items():
                 version = 1 if key in (76, 77) else 0
                 response = await world.client.call(key, version, request)
@@ -328,7 +327,6 @@ def test_a_group_survives_its_coordinator(cluster: BarnabasCluster) -> None:
     async def run() -> None:
         async with Admin(cluster.bootstrap, request_timeout_ms=2_000) as admin:
             await cluster.until_formed(admin)
-            await switch_on(admin)
             topic = NewTopic(name=TOPIC, partition_count=4, replication_factor=3)
             await cluster.create_topics(admin, topic)
             await until(lambda: _is_described(admin))

@@ -2,8 +2,7 @@
 
 Source: KIP-584, KIP-1022; texts of refusals are Kafka's. A feature that is not in the image is at
 the level of its first release (`INITIAL_LEVELS`). A new cluster is at the highest levels that its
-first broker and controller can work with, but for those that are asked for (`NOT_FOUNDED`). Level 0
-is off.
+first broker and controller can work with. Level 0 is off.
 
 | `barnabas.version` | since then |
 |---|---|
@@ -23,7 +22,7 @@ is off.
 
 | `share.version` (Kafka's) | since then |
 |---|---|
-| 0 | no share groups; a new cluster begins here |
+| 0 | no share groups |
 | 1 | share groups (KIP-932), their records in `__consumer_offsets`, `__share_group_state` |
 """
 
@@ -64,8 +63,6 @@ SUPPORTED: Final[Mapping[str, FeatureRange]] = MappingProxyType(
 )
 # What holds before anybody has said anything else; the others are off.
 INITIAL_LEVELS: Final[Mapping[str, int]] = MappingProxyType({BARNABAS_VERSION: 1})
-# What a new cluster does not begin with, until somebody asks for it.
-NOT_FOUNDED: Final = frozenset((SHARE_VERSION,))
 
 
 class UpgradeType(IntEnum):
@@ -164,7 +161,7 @@ def founding(
     records: list[MetadataRecord] = []
     for name, ours in SUPPORTED.items():
         level = min(ours.maximum, able.get(name, FeatureRange(0, 0)).maximum)
-        if name not in NOT_FOUNDED and level > INITIAL_LEVELS.get(name, 0):
+        if level > INITIAL_LEVELS.get(name, 0):
             if name == BARNABAS_VERSION:
                 records += eligible_replicas.level_records(image, level, min_in_sync)
             records.append(FeatureRecord(name, level))
