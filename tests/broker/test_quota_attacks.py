@@ -129,7 +129,7 @@ def test_who_is_muted_holds_up_nobody_and_no_memory(tmp_path: Path) -> None:
                 client.send(ApiKey.API_VERSIONS, 2, request)
         for client in clients:
             response = await client.receive(ApiKey.API_VERSIONS, 2)
-            assert response.throttle_time_ms == 1_000
+            assert 0 < response.throttle_time_ms <= 20_000
         handled = server.dispatcher.apis[ApiKey.API_VERSIONS].requests_count
         for _ in range(50):
             response = await admin.call(ApiKey.API_VERSIONS, 2, requests[0])

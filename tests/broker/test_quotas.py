@@ -88,7 +88,7 @@ def test_time_is_measured_on_open_connections_and_says_so_in_every_response(tmp_
         ):
             async with await RawClient.connect(server.port, client_id="app") as client:
                 response = await client.call(key, version, request)
-                assert response.throttle_time_ms == 1_000, key
+                assert response.throttle_time_ms > 0, key
         assert server.listeners.metrics.mutes >= 6
         await set_quota(admin, TIME, None, client_id="app")
         async with await RawClient.connect(server.port, client_id="app") as client:

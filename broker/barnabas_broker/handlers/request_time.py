@@ -7,7 +7,9 @@ many connections at the end of a turn: writing the appends, sending. While nobod
 nothing is measured, as the dispatcher is called directly.
 
 Steps may nest: an append may complete the fetch of somebody else, whose time is not the producer's.
-Who is over the quota has its connection muted after the step. Requests of brokers count apart, but
+Who is over the quota has its connection muted after the step, for a window at most; where several
+connections are, one goes on after the other, so that a hundred get no more than one would, which is
+stricter than Kafka is. Requests of brokers count apart, but
 for what is a client's in an envelope (`ForwardedRequest`): its connection waits where it is.
 
 Source: KIP-124, QUO-3 to QUO-5, QUO-8.
@@ -34,7 +36,27 @@ NS_PER_PERCENT: Final = 10_000_000
 Result = TypeVar("Result")
 
 
-class RequestTime(ClientThrottle[RateLimit]):
+class TimeLimit(RateLimit):
+    """The time of a bucket, and when the last of its connections that are muted goes on."""
+
+    __slots__ = ("_resumes_ms",)
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._resumes_ms = 0
+
+    def next_mute_ms(self) -> int:
+        """For how long to mute one more connection; not beyond what keeps the rate."""
+        throttle_ms = self.throttle_ms()
+        if throttle_ms:
+            now_ms = self._clock.monotonic_ms()
+            waits_ms = max(self._resumes_ms - now_ms, 0)
+            throttle_ms = min(throttle_ms, waits_ms + THROTTLE_MS_MAX)
+            self._resumes_ms = now_ms + throttle_ms
+        return throttle_ms
+
+
+class RequestTime(ClientThrottle[TimeLimit]):
     """Who the loop works for, and what that adds up to."""
 
     __slots__ = (
@@ -47,7 +69,7 @@ class RequestTime(ClientThrottle[RateLimit]):
     )
 
     def __init__(self, clock: Clock, listener_of_brokers: str) -> None:
-        super().__init__(clock, RateLimit)
+        super().__init__(clock, TimeLimit)
         self._now_ns = clock.monotonic_ns
         self._listener_of_brokers = listener_of_brokers
         self._current: InFlightRequest | None = None
@@ -73,9 +95,7 @@ class RequestTime(ClientThrottle[RateLimit]):
         self._charge_step(in_flight)
         self._current = outer
         if not isinstance(in_flight, ForwardedRequest):
-            throttle_ms = self.counted(self._throttle_ms(in_flight))
-            if throttle_ms:
-                in_flight.session.mute(throttle_ms)
+            self._mute(in_flight)
 
     def exempt(self) -> None:
         """Do not count the step that runs (QUO-5)."""
@@ -111,9 +131,12 @@ class RequestTime(ClientThrottle[RateLimit]):
 
     def throttle_ms(self, in_flight: InFlightRequest) -> int:
         """How long a response says that its client is to wait, the step that runs included."""
+        if isinstance(in_flight, ForwardedRequest):
+            return self._next_mute_ms(in_flight)
         if self._current is in_flight:
             self._charge_step(in_flight)
-        return self._throttle_ms(in_flight)
+            self._mute(in_flight)
+        return in_flight.session.muted_ms
 
     def stamped(self, in_flight: InFlightRequest, response: Any) -> Any:
         """The response with the time to wait, where that is longer than what it says already."""
@@ -124,9 +147,15 @@ class RequestTime(ClientThrottle[RateLimit]):
         response.throttle_time_ms = throttle_ms
         return response
 
-    def _throttle_ms(self, in_flight: InFlightRequest) -> int:
+    def _mute(self, in_flight: InFlightRequest) -> None:
+        """Mute a connection that is not muted yet: a request of many steps waits once."""
+        session = in_flight.session
+        if not session.muted_ms:
+            session.mute(self._next_mute_ms(in_flight))
+
+    def _next_mute_ms(self, in_flight: InFlightRequest) -> int:
         limit = None if self._is_of_broker(in_flight) else self._time_of(in_flight)
-        return 0 if limit is None else min(limit.throttle_ms(), THROTTLE_MS_MAX)
+        return 0 if limit is None else self.counted(limit.next_mute_ms())
 
     def _charge_step(self, in_flight: InFlightRequest) -> None:
         now_ns = self._now_ns()
@@ -145,7 +174,7 @@ class RequestTime(ClientThrottle[RateLimit]):
         if limit is not None:
             limit.record(elapsed_ns)
 
-    def _time_of(self, in_flight: InFlightRequest) -> RateLimit | None:
+    def _time_of(self, in_flight: InFlightRequest) -> TimeLimit | None:
         limit = self.limit_of(in_flight)
         if limit is not None:
             limit.rate *= NS_PER_PERCENT

@@ -18,6 +18,7 @@ Source: NET-3, NET-5 to NET-9, NET-13; KIP-72 for the memory bound.
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -580,6 +581,13 @@ class Session(asyncio.BufferedProtocol):
             self._holds += 1
         self._listener.metrics.mutes += 1
         self._mute_handle = loop.call_at(until, self._unmute)
+
+    @property
+    def muted_ms(self) -> int:
+        """For how long it is still muted."""
+        if self._mute_handle is None:
+            return 0
+        return max(math.ceil((self._mute_handle.when() - self._listener.loop.time()) * 1000), 0)
 
     def _unmute(self) -> None:
         self._mute_handle = None

@@ -24,7 +24,12 @@ class Session:
         self.muted: list[int] = []
 
     def mute(self, mute_ms: int) -> None:
-        self.muted.append(mute_ms)
+        if mute_ms:
+            self.muted.append(mute_ms)
+
+    @property
+    def muted_ms(self) -> int:
+        return self.muted[-1] if self.muted else 0
 
 
 def request_of(
@@ -65,12 +70,30 @@ def test_a_dispatched_request_counts_for_its_client() -> None:
     dispatch(first)
     assert muted(first) == []
     dispatch(second)
-    assert made.spent_ms("a") == pytest.approx(120)
-    assert muted(second) == [1_000]  # the excess is two seconds: at most one window
+    dispatch(second)  # as if it came in steps
+    assert made.spent_ms("a") == pytest.approx(180)
+    assert muted(second) == [1_000]  # the excess is eight seconds: at most one window
     made.clock.advance(10_900)
     third = request_of("a")
     made.time.dispatching(made.work(0))(third)
     assert muted(third) == []
+
+
+def test_many_connections_over_the_quota_go_on_one_after_the_other() -> None:
+    """QUO-3: a window at most for one; else a hundred connections would have a hundred windows."""
+    made = Measured(a=1)
+    made.time.dispatching(made.work(500))(request_of("b"))
+    requests = [request_of("a") for _ in range(40)]
+    made.time.dispatching(made.work(150))(requests[0])
+    for in_flight in requests[1:]:
+        made.time.dispatching(made.work(0))(in_flight)
+    waits = [muted(in_flight)[0] for in_flight in requests]
+    # Five seconds keep the rate: nobody waits for longer.
+    assert waits == [1_000, 2_000, 3_000, 4_000] + [5_000] * 36
+    made.clock.advance(4_500)
+    later = request_of("a")
+    made.time.dispatching(made.work(0))(later)
+    assert muted(later) == [1_500]
 
 
 def test_who_has_no_quota_is_not_muted() -> None:

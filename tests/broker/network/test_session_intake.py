@@ -139,11 +139,14 @@ def test_a_muted_session_waits_for_its_time() -> None:
         client.send(b"a")
         assert await client.answer() == b"a"
         start = loop.time()
+        assert bench.session.muted_ms == 0
         bench.session.mute(500)
         bench.session.mute(100)
         bench.session.mute(800)
+        assert 799 <= bench.session.muted_ms <= 801
         client.send(b"b")
         assert await client.answer() == b"b"
+        assert bench.session.muted_ms == 0
         assert 0.8 <= loop.time() - start < 0.9
         assert bench.metrics.mutes == 2
         bench.session.mute(1_000_000)
