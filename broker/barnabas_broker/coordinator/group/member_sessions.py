@@ -40,6 +40,11 @@ class MemberSessions:
         else:
             self.start(group_id, member_id, timeout_ms, now)
 
+    def ensure(self, group_id: str, member_id: str, timeout_ms: int, now: Instant) -> None:
+        """Begin a session if none runs: the last one ended while its member seemed to be gone."""
+        if self._key(group_id, member_id) not in self._timers:
+            self.start(group_id, member_id, timeout_ms, now)
+
     def start(self, group_id: str, member_id: str, timeout_ms: int, now: Instant) -> None:
         """Begin the session anew."""
 

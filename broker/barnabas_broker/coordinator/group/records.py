@@ -210,7 +210,7 @@ def read_group(group_id: str, data: bytes) -> ClassicGroup | None:
     group.protocol_name = value.protocol
     group.generation_id = value.generation
     group.leader_id = value.leader if group.members else None
-    if group.leader_id not in group.members:
+    if value.leader is not None and group.leader_id not in group.members:
         group.leader_id = next(iter(group.members), None)
     group.state = GroupState.STABLE if group.members else GroupState.EMPTY
     group.state_changed_ms = value.current_state_timestamp

@@ -304,7 +304,8 @@ class GroupShard:
                 self._rebalancer.start_session(
                     group, member.member_id, member.session_timeout_ms, now
                 )
-            if len(group.members) > self.settings.group_size_max:
+            is_unassigned = bool(group.members) and group.leader_id is None
+            if is_unassigned or len(group.members) > self.settings.group_size_max:
                 self._rebalancer.prepare(group, now)
         for consumer_group in self.consumer_groups.values():
             self._membership.start_all(consumer_group, now)

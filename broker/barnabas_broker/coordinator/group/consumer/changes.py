@@ -41,6 +41,8 @@ class GroupChanges:
     def __init__(self, group: ConsumerGroup, journal: UndoJournal) -> None:
         self.group = group
         self.records: list[CoordinatorRecord] = []
+        # Ids of the members that are changed, made or removed; the values mean nothing.
+        self.touched: dict[str, None] = {}
         # Called when the command has refused nothing and will return its records.
         self.accepted: Callable[[], None] | None = None
         # Called if the log refuses the records, when all is undone.
@@ -119,6 +121,7 @@ class GroupChanges:
 
     def _put_member(self, member_id: str, member: ConsumerMember | None) -> None:
         group = self.group
+        self.touched[member_id] = None
         self._journal.note(group.put_member, member_id, group.put_member(member_id, member))
 
     def _put_target(self, member_id: str, target: Assignment | None) -> None:

@@ -78,7 +78,7 @@ class ClassicRequests:
         try:
             subscription = self._subscription(join)
             self._check_topics(group, join, subscription)
-            before = self._member(changes, join, member_id)
+            before = self._member(changes, join, member_id, subscription)
         except KafkaError as error:
             return join.fail(error.code)
         updated = self._updated(before, subscription, join)
@@ -90,7 +90,7 @@ class ClassicRequests:
         result.records = [*changes.records, *result.records]
         # What it shows may be on its way into the log still, also where it changes nothing itself.
         result.waits_for_commit = True
-        return self._replying(result, group, member, generation_id, join)
+        return self._replying(result, changes, member, generation_id, join)
 
     def _updated(
         self, before: ConsumerMember, subscription: Subscription, join: Join
@@ -139,18 +139,20 @@ class ClassicRequests:
     def _replying(
         self,
         result: Result[None],
-        group: ConsumerGroup,
+        changes: GroupChanges,
         member: ConsumerMember,
         generation_id: int,
         join: Join,
     ) -> Result[None]:
-        carry_on = result.on_append
+        carry_on, if_refused = result.on_append, self._membership.if_refused(changes)
 
         def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
             if error is not None:
                 join.fail(append_error(error.code))
+                if if_refused is not None:
+                    if_refused(error, then)
             else:
-                self._joined(group, member, generation_id, join, then)
+                self._joined(changes.group, member, generation_id, join, then)
             return no_change() if carry_on is None else carry_on(error, then)
 
         result.on_append = on_append
@@ -217,14 +219,22 @@ class ClassicRequests:
         topics = frozenset(subscription.topics)
         self._membership.check_topics(group, () if known is None else known.topics, topics)
 
-    def _member(self, changes: GroupChanges, join: Join, member_id: str) -> ConsumerMember:
+    def _member(
+        self, changes: GroupChanges, join: Join, member_id: str, subscription: Subscription
+    ) -> ConsumerMember:
         """Return the member as it was before; a new one is not in the group yet.
+
+        An unknown id was given out just now, or is that of a member that has been removed: which
+        may have partitions still that are others' by now, and is to let them go.
 
         Raises: KafkaError 25, 82.
         """
         group, instance_id = changes.group, join.request.group_instance_id
         if instance_id is None:
-            return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+            known = group.members.get(member_id)
+            if known is None and any((subscription.owned_partitions or {}).values()):
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            return known or ConsumerMember(member_id=member_id)
         if join.request.member_id:
             return static_member_of(group, member_id, instance_id)
         held = group.static_member(instance_id)

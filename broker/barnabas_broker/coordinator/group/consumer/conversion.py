@@ -8,17 +8,16 @@ tombstones of the one and records of the other are in one batch, and undone toge
             member epoch, what the leader assigned becomes target and current assignment; whoever
             waits for a join or a sync is told to join again
     down    the last member of the consumer protocol goes: the group epoch becomes the generation,
-            the targets what the leader assigned; a rebalance starts
+            what members have is what the leader assigned; a rebalance starts
     empty   either way, at the first join; offsets stay
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
-from barnabas_broker.coordinator.group.consumer.assignors.group_spec import Assignment
 from barnabas_broker.coordinator.group.consumer.changes import GroupChanges
 from barnabas_broker.coordinator.group.consumer.consumer_group import (
     ConsumerGroup,
@@ -130,11 +129,10 @@ class Conversions:
     ) -> dict[str, Owned]:
         """Return what each member has: a partition that exists, and each only once.
 
-        That is what the leader assigned; of a member that has not got that yet, also what it had
-        when it joined last, as it may read on until it hears that it is to join again.
+        That is what the leader assigned, and what a member had when it joined last, unless another
+        one got that: it may not have let it go yet, and will say so when it joins again.
         Raises: KafkaError 69 for a custom assignor; ParseError.
         """
-        is_stable = classic.state is GroupState.STABLE
         holdings = _Holdings(self._topics, classic.generation_id)
         for member_id, member in classic.members.items():
             assignment = decode_assignment(member.assignment)
@@ -149,8 +147,7 @@ class Conversions:
         for member_id, subscription in sorted(
             subscriptions.items(), key=lambda each: -each[1].generation_id
         ):
-            if not is_stable or member_id in classic.pending_sync_ids:
-                holdings.give(member_id, subscription.owned_partitions or {})
+            holdings.give(member_id, subscription.owned_partitions or {})
         return {member_id: holdings.of(member_id) for member_id in classic.members}
 
     def _take_over(
@@ -173,6 +170,7 @@ class Conversions:
     def _upgrade_accepted(self, classic: ClassicGroup, group: ConsumerGroup, now: Instant) -> None:
         """Have the classic members join again; not for a member that is not taken after all."""
         classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._rebalancer.cancel_timers(classic)
         self._membership.start_all(group, now)
         logger.info("group %s is a consumer group now", group.group_id)
 
@@ -194,10 +192,7 @@ class Conversions:
         if all(member.classic is not None for member in leaving):
             # It is no consumer group because of anybody who goes now.
             return None
-        classic, result = self._to_classic(group, staying, now)
-        prepared = self._rebalancer.prepare(classic, now)
-        assert not prepared.records
-        return result
+        return self._to_classic(group, staying, now, is_settled=False)
 
     def downgrade_if_classic(self, group: ConsumerGroup, now: Instant) -> Result[None] | None:
         """Make a classic group of one whose last consumer member a classic one has replaced.
@@ -208,11 +203,7 @@ class Conversions:
         if not self._may_be_classic(list(group.members.values())):
             return None
         is_settled = group.state is ConsumerGroupState.STABLE
-        classic, result = self._to_classic(group, list(group.members.values()), now)
-        if not is_settled:
-            prepared = self._rebalancer.prepare(classic, now)
-            assert not prepared.records
-        return result
+        return self._to_classic(group, list(group.members.values()), now, is_settled=is_settled)
 
     def _may_be_classic(self, members: Sequence[ConsumerMember]) -> bool:
         return (
@@ -222,20 +213,29 @@ class Conversions:
         )
 
     def _to_classic(
-        self, group: ConsumerGroup, staying: Sequence[ConsumerMember], now: Instant
-    ) -> tuple[ClassicGroup, Result[None]]:
+        self,
+        group: ConsumerGroup,
+        staying: Sequence[ConsumerMember],
+        now: Instant,
+        *,
+        is_settled: bool,
+    ) -> Result[None]:
+        """Make it a classic group, in which members have what they have now.
+
+        If it is not settled it rebalances. It has no leader then, by which the next coordinator
+        knows that nobody has assigned what the record says.
+        """
         group_id = group.group_id
         classic = ClassicGroup(group_id, group.owner_host)
         for member in staying:
-            classic.add(
-                _classic_member(member, group.target_of(member.member_id), self._topics),
-                PROTOCOL_TYPE,
-            )
+            classic.add(_classic_member(member, self._topics), PROTOCOL_TYPE)
         classic.generation_id = group.group_epoch
         classic.assigned_generation_id = group.group_epoch
         classic.protocol_name = classic.select_protocol()
         classic.state = GroupState.STABLE
         classic.compute_subscribed_topics()
+        if not is_settled:
+            classic.leader_id = None
         changes = self._groups.changes(group)
         changes.everything_removed()
         self._groups.take_out(group)
@@ -251,7 +251,10 @@ class Conversions:
             return no_change()
 
         records = [*changes.records, group_record(classic)]
-        return classic, Result(reply=None, records=records, on_append=on_append)
+        if not is_settled:
+            prepared = self._rebalancer.prepare(classic, now)
+            assert not prepared.records
+        return Result(reply=None, records=records, on_append=on_append)
 
     # ---- without members -----------------------------------------------------------------------
 
@@ -317,8 +320,11 @@ def _upgraded(
     )
 
 
-def _classic_member(member: ConsumerMember, target: Assignment, topics: Topics) -> ClassicMember:
+def _classic_member(member: ConsumerMember, topics: Topics) -> ClassicMember:
     assert member.classic is not None
+    held: dict[bytes, set[int]] = {}
+    for topic_id, partition in member.held():
+        held.setdefault(topic_id, set()).add(partition)
     return ClassicMember(
         member.member_id,
         group_instance_id=member.instance_id,
@@ -327,11 +333,11 @@ def _classic_member(member: ConsumerMember, target: Assignment, topics: Topics) 
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         session_timeout_ms=member.classic.session_timeout_ms,
         protocols=member.classic.protocols,
-        assignment=classic_assignment(target, topics),
+        assignment=classic_assignment(held, topics),
     )
 
 
-def classic_assignment(assigned: Assignment, topics: Topics) -> bytes:
+def classic_assignment(assigned: Mapping[bytes, Iterable[int]], topics: Topics) -> bytes:
     """Return partitions as a member of the classic protocol gets them."""
     partitions: dict[str, tuple[int, ...]] = {}
     for topic_id, each in assigned.items():

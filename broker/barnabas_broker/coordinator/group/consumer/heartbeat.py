@@ -32,10 +32,8 @@ from barnabas_broker.coordinator.group.consumer.patterns import check_pattern
 from barnabas_broker.coordinator.group.consumer.reconciliation import Reported
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.runtime.shard import (
-    AppendHook,
     Instant,
     Result,
-    no_change,
     with_reply,
 )
 from barnabas_broker.env.randomness import Random
@@ -140,7 +138,7 @@ class ConsumerHeartbeats:
         return Result(
             reply=response,
             records=changes.records,
-            on_append=_if_refused(changes),
+            on_append=self._membership.if_refused(changes),
             # What it shows may be on its way into the log still.
             waits_for_commit=True,
             # The targets of very many members need not be in one batch: their epoch comes last.
@@ -291,20 +289,8 @@ class ConsumerHeartbeats:
             return with_reply(self._membership.fence(group, [member], now), response)
         changes = self._groups.changes(group)
         changes.current(replace(member, member_epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING_OWNED))
-        return Result(reply=response, records=changes.records)
-
-
-def _if_refused(changes: GroupChanges) -> AppendHook | None:
-    refused = changes.refused
-    if refused is None:
-        return None
-
-    def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
-        if error is not None:
-            refused(then)
-        return no_change()
-
-    return on_append
+        on_append = self._membership.if_refused(changes)
+        return Result(reply=response, records=changes.records, on_append=on_append)
 
 
 def replace_static(changes: GroupChanges, held: ConsumerMember, member_id: str) -> ConsumerMember:

@@ -32,7 +32,13 @@ from barnabas_broker.coordinator.group.consumer.targets import (
 from barnabas_broker.coordinator.group.member_sessions import MemberSessions
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.topics import Topics
-from barnabas_broker.coordinator.runtime.shard import Instant, Result, TimerAction, no_change
+from barnabas_broker.coordinator.runtime.shard import (
+    AppendHook,
+    Instant,
+    Result,
+    TimerAction,
+    no_change,
+)
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
@@ -171,8 +177,41 @@ class Membership:
             if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
                 self.start_rebalance_timer(group, member, now)
 
+    def if_refused(self, changes: GroupChanges) -> AppendHook | None:
+        """Return what is to be done if the log refuses the changes, when they are undone."""
+        if not changes.records:
+            return None
+
+        def on_append(error: KafkaError | None, then: Instant) -> Result[None]:
+            if error is not None:
+                if changes.refused is not None:
+                    changes.refused(then)
+                self._ensure_timers(changes, then)
+            return no_change()
+
+        return on_append
+
+    def _ensure_timers(self, changes: GroupChanges, now: Instant) -> None:
+        """Start the timers that fired without effect while members were not what they are again."""
+        group = self.groups.get(changes.group.group_id)
+        if group is None:
+            return
+        for member_id in changes.touched:
+            member = group.members.get(member_id)
+            if member is None:
+                continue
+            timeout_ms = self._session_timeout_ms(group, member)
+            self._sessions.ensure(group.group_id, member_id, timeout_ms, now)
+            if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                self.start_rebalance_timer(group, member, now, if_absent=True)
+
     def start_rebalance_timer(
-        self, group: ConsumerGroup, member: ConsumerMember, now: Instant
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        now: Instant,
+        *,
+        if_absent: bool = False,
     ) -> None:
         """Remove the member if it has not let its partitions go when its time is over."""
 
@@ -182,7 +221,7 @@ class Membership:
                 and current.member_epoch == member.member_epoch
             )
 
-        self.expire_unless("rebalance", group, member, is_late, now)
+        self.expire_unless("rebalance", group, member, is_late, now, if_absent=if_absent)
 
     def expire_unless(
         self,
@@ -240,7 +279,7 @@ class Membership:
             changes.remove_member(member.member_id)
             self.forget_pattern(changes, member.pattern)
         self.refresh_epoch(changes, is_due=True)
-        return Result(reply=None, records=changes.records)
+        return Result(reply=None, records=changes.records, on_append=self.if_refused(changes))
 
     def forget_pattern(self, changes: GroupChanges, pattern: str | None) -> None:
         """Forget what a pattern matches if nobody subscribes to it any more."""

@@ -25,7 +25,6 @@ from barnabas_protocol.messages.consumer_group_heartbeat import (
 )
 from barnabas_protocol.records.record import Record
 from tests.support.group_model import GROUP, GroupModel
-from tests.support.simulated_random import SimulatedRandom
 
 Owned = dict[tuple[str, int], None]
 
@@ -101,7 +100,7 @@ class ConsumerModel(GroupModel):
         shard = GroupShard(
             0,
             self.settings,
-            SimulatedRandom(7),
+            self._random,
             GroupMetrics(),
             self.named,
             configs=GroupConfigs(
@@ -124,6 +123,10 @@ class ConsumerModel(GroupModel):
         super().release(code)
         self._is_releasing = False
         self.check()
+
+    def forget_held(self) -> None:
+        """Lose what was held: a coordinator elsewhere never had it."""
+        self._held = None
 
     def check(self) -> None:
         """The groups are what the log says, and no partition is held twice."""

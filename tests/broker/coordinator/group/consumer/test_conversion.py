@@ -212,6 +212,42 @@ def test_the_group_is_classic_again_when_the_last_consumer_member_is_silent() ->
     assert model.state() == "PreparingRebalance"
 
 
+def test_the_rebalance_of_a_group_that_is_classic_again_outlives_its_coordinator() -> None:
+    """CG-7, OFS-3: the record knows no leader who has assigned what the others had."""
+    model, member = mixed()
+    epoch = model.group().group_epoch
+    model.beat("new", -1)
+    model.restart()
+    assert model.heartbeat(member, epoch) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_members_keep_what_they_have_on_the_way_to_classic_and_back() -> None:
+    """CG-4, CG-7: a target is nothing that a member has, or has let go."""
+    model = ConsumerModel({"t": 4}, assignment_interval_ms=AT_ONCE)
+    (member,) = classic_group(model, 1)
+    model.consumer_join("new")
+    assert sum(map(len, model.group().target_of(member).values())) == 2
+    model.beat("new", -1)
+    newcomer = model.client("x").join()
+    assert newcomer.count == 0
+    (held,) = model.group().members[member].assigned.values()
+    assert sorted(held) == [0, 1, 2, 3]
+
+
+def test_a_member_that_never_had_an_answer_does_not_outlive_its_session() -> None:
+    """GRP-9, CG-7: the five minutes for new members are over with the rebalance they were for."""
+    model = ConsumerModel({"t": 4})
+    (member,) = classic_group(model, 1)
+    parked = model.join(instance="i", protocols=owning())
+    model.consumer_join("x")
+    assert parked.error is ErrorCode.REBALANCE_IN_PROGRESS
+    model.beat("x", -1)
+    model.advance(9_000)
+    model.join(member, protocols=owning(0, 1, 2, 3))
+    model.advance(3_000)
+    assert model.shard.groups[GROUP].members.keys() == {member}
+
+
 def test_a_refused_downgrade_leaves_the_consumer_group_alive() -> None:
     """OFS-5: with its sessions; who joined the classic group meanwhile is to try again."""
     model, member = mixed()
@@ -328,6 +364,14 @@ def test_requests_of_strangers_to_a_consumer_group() -> None:
     assert first.error is ErrorCode.MEMBER_ID_REQUIRED
     again = model.join(first.response.member_id, protocols=owning(), version=9)
     assert again.error is ErrorCode.NONE
+
+
+def test_a_classic_member_that_was_removed_lets_go_what_it_has_before_it_joins() -> None:
+    """CG-4, CG-7: 25 for an unknown id that claims partitions, which are others' by now."""
+    model, _ = mixed()
+    assert model.join("gone", protocols=owning(0)).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert "gone" not in model.group().members
+    assert model.join("gone", protocols=owning()).error is ErrorCode.NONE
 
 
 def test_a_classic_member_that_says_too_much_changes_nothing() -> None:

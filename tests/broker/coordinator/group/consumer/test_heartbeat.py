@@ -108,6 +108,19 @@ def test_a_refused_removal_is_tried_again() -> None:
     assert not model.group().members
 
 
+def test_a_member_whose_leave_is_refused_has_a_session_again() -> None:
+    """OFS-5, CG-5: its timer had fired while it seemed to be gone, and nobody speaks for it."""
+    model = ConsumerModel()
+    model.consumer_join("a")
+    model.hold()
+    model.beat("a", -1)
+    model.advance(50_000)
+    model.release(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert "a" in model.group().members
+    model.advance(50_000)
+    assert not model.group().members
+
+
 def test_a_refused_join_leaves_nothing_behind() -> None:
     """OFS-5: no group, no member."""
     model = ConsumerModel()
