@@ -314,12 +314,9 @@ class Walk:
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> Any:
         """Give the shard a heartbeat. Raises: KafkaError."""
         context = RequestContext("client", "/127.0.0.1", 1)
-        result = self.model._run(
-            lambda: self.model.shard.consumer_members.heartbeat(request, context, self.model.now)
+        return self.model.run(
+            lambda shard, now: shard.consumer_members.heartbeat(request, context, now)
         )
-        if result.records and self.model.last_error is not None:
-            raise KafkaError(self.model.last_error)
-        return result.reply
 
     def send(
         self,
@@ -519,11 +516,12 @@ class Walk:
             matched = {
                 each: frozenset(matching(each, self.model.named.names())) for each in patterns
             }
-            self.model._run(
-                lambda group_id=group_id, matched=matched: self.model.shard.patterns.resolved(
-                    group_id, matched, self.model.now
+            with suppress(KafkaError):
+                self.model.run(
+                    lambda shard, now, group_id=group_id, matched=matched: shard.patterns.resolved(
+                        group_id, matched, now
+                    )
                 )
-            )
 
 
 def _short(partitions: set[Partition]) -> list[str]:
