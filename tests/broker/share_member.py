@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.metadata.image import RESOURCE_GROUP
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import (
     create_topics,
     delete_topics,
+    find_coordinator,
+    incremental_alter_configs,
     metadata,
     produce,
     share_acknowledge,
@@ -87,7 +91,8 @@ async def delete_topic(client: RawClient, name: str) -> None:
 
 async def append(client: RawClient, topic: str, values: Iterable[bytes], partition: int = 0) -> int:
     """Produce one batch; returns its base offset."""
-    records = [Record(index, 1_000, None, one) for index, one in enumerate(values)]
+    now_ms = SystemClock().wall_ms()
+    records = [Record(index, now_ms, None, one) for index, one in enumerate(values)]
     response = await client.call(
         ApiKey.PRODUCE,
         9,
@@ -108,6 +113,41 @@ async def append(client: RawClient, topic: str, values: Iterable[bytes], partiti
     assert produced.error_code == ErrorCode.NONE
     offset: int = produced.base_offset
     return offset
+
+
+async def configure(client: RawClient, group_id: str, name: str, value: str) -> None:
+    """Set a config of a group."""
+    response = await client.call(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(
+                    resource_type=RESOURCE_GROUP,
+                    resource_name=group_id,
+                    configs=[incremental_alter_configs.AlterableConfig(name=name, value=value)],
+                )
+            ]
+        ),
+    )
+    assert response.responses[0].error_code == ErrorCode.NONE, response.responses[0].error_message
+
+
+async def coordinator_of(client: RawClient, group_id: str) -> int:
+    """The broker that coordinates a group, once its topic is there."""
+    found: list[int] = []
+
+    async def is_known() -> bool:
+        response = await client.call(
+            ApiKey.FIND_COORDINATOR,
+            4,
+            find_coordinator.FindCoordinatorRequest(coordinator_keys=[group_id]),
+        )
+        found[:] = [response.coordinators[0].node_id]
+        return found[0] >= 0
+
+    await eventually(is_known)
+    return found[0]
 
 
 class ShareMember:

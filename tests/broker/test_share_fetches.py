@@ -17,6 +17,7 @@ from tests.broker.share_member import (
     ShareMember,
     acquired_of,
     append,
+    coordinator_of,
     create_topic,
     delete_topic,
     error_of,
@@ -302,6 +303,32 @@ def test_what_is_written_is_there_after_a_restart(tmp_path: Path) -> None:
 
     in_bench(tmp_path, before)
     asyncio.run(restart())
+
+
+def test_a_member_that_joins_gets_records_and_the_group_its_offsets(tmp_path: Path) -> None:
+    """SHR-4, SHR-29: from the first heartbeat to the acknowledgement; a new group reads the end."""
+
+    async def run() -> None:
+        async with (
+            running_broker(tmp_path, **SETTINGS) as server,
+            await RawClient.connect(server.port) as admin,
+            await RawClient.connect(server.port) as client,
+        ):
+            await switch_on(admin)
+            topic_id = await create_topic(admin, "t")
+            await append(admin, "t", [b"before"] * 3)
+            await coordinator_of(admin, "new")
+            member = ShareMember(client, "new", "m1", topic_id)
+            assert await member.join("t") == [(topic_id, 0)]
+            assert acquired_of(await member.fetch(0, max_wait_ms=500)) == []
+            await append(admin, "t", [b"v"] * 2)
+            assert acquired_of(await member.fetch()) == [(3, 4, 1)]
+            assert error_of(await member.acknowledge((3, 4, [ACCEPT]))) == ErrorCode.NONE
+            key = SharePartitionKey("new", topic_id, 0)
+            summary = await server.data.share_state.persister.summary(key)
+            assert summary.start_offset + summary.delivery_complete_count == 5
+
+    asyncio.run(run())
 
 
 def test_share_groups_that_are_off_get_no_records(tmp_path: Path) -> None:

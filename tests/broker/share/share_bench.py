@@ -18,7 +18,7 @@ from barnabas_broker.share.share_partitions import SharePartitions
 from barnabas_broker.share.share_session import MemberKey, SessionPartition
 from barnabas_broker.share.share_settings import ShareSettings
 from barnabas_protocol.errors import KafkaError
-from tests.broker.share.memory_persister import MemoryPersister
+from tests.broker.share.failing_persister import FailingPersister
 from tests.support.replica_nodes import TOPIC_ID, Links, ReplicaNode, led_by, topic_records
 from tests.support.virtual_loop import run_virtual
 
@@ -44,7 +44,7 @@ class Connection:
 class ShareBroker:
     """One broker: its replicas and its share partitions."""
 
-    def __init__(self, node: ReplicaNode, persister: MemoryPersister, slots: int) -> None:
+    def __init__(self, node: ReplicaNode, persister: FailingPersister, slots: int) -> None:
         self.node = node
         self.settings = ShareSettings(record_lock_duration_ms=1_000)
         self.tasks: set[asyncio.Task[None]] = set()
@@ -158,7 +158,7 @@ class Member:
 class ShareBench:
     """A broker that leads the partitions of a topic, initialized at offset 0."""
 
-    def __init__(self, broker: ShareBroker, persister: MemoryPersister) -> None:
+    def __init__(self, broker: ShareBroker, persister: FailingPersister) -> None:
         self.broker = broker
         self.persister = persister
 
@@ -183,7 +183,7 @@ def share(
     """Run a scenario on a virtual loop."""
 
     async def run() -> None:
-        persister = MemoryPersister()
+        persister = FailingPersister()
         node = await ReplicaNode(0, Links()).start()
         records: list[MetadataRecord] = [
             led_by(0, 0, replicas=(0,), index=index) for index in range(partitions)

@@ -28,7 +28,7 @@ def test_fetches_wait_while_the_state_is_read_once() -> None:
 
     async def scenario(bench: ShareBench) -> None:
         bench.produce(4)
-        bench.persister.gate.clear()
+        bench.persister.hold()
         first, second = bench.member("a"), bench.member("b")
         fetches = [
             asyncio.ensure_future(one.acquire(records_max=2, is_record_limit=True))
@@ -36,7 +36,7 @@ def test_fetches_wait_while_the_state_is_read_once() -> None:
         ]
         await soon(lambda: bench.broker.shares.purgatory.pending_count == 2)
         assert bench.broker.loaded().load_state is LoadState.INITIALIZING
-        bench.persister.gate.set()
+        bench.persister.release()
         assert sorted([*await fetches[0], *await fetches[1]]) == [(0, 1, 1), (2, 3, 1)]
         assert bench.persister.read_count == 1
 
@@ -62,7 +62,7 @@ def test_a_failed_load_is_tried_again_by_the_next_fetch(
 
     async def scenario(bench: ShareBench) -> None:
         bench.produce(1)
-        bench.persister.fail_reads = [answered]
+        bench.persister.failures["read"] = [answered]
         member = bench.member()
         assert await member.error() == seen
         assert not bench.broker.shares.loaded
@@ -252,7 +252,7 @@ def test_an_expiry_that_cannot_be_written_is_an_expiry_all_the_same() -> None:
         member, other = bench.member("a"), bench.member("b")
         bench.produce(1)
         await member.acquire()
-        bench.persister.fail_writes = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        bench.persister.failures["write"] = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert await other.acquire() == [(0, 0, 2)]
         assert await other.acknowledge((0, 0, [ACCEPT])) == 0
 
@@ -269,7 +269,7 @@ def test_acknowledgements_that_arrive_during_a_write_are_written_together() -> N
         member = bench.member()
         bench.produce(6)
         await member.acquire()
-        bench.persister.gate.clear()
+        bench.persister.hold()
         outcomes = [
             asyncio.ensure_future(member.acknowledge((offset, offset, [ACCEPT])))
             for offset in range(6)
@@ -277,7 +277,7 @@ def test_acknowledgements_that_arrive_during_a_write_are_written_together() -> N
         await asyncio.sleep(0.1)
         assert not any(one.done() for one in outcomes)
         assert await member.acknowledge((0, 0, [ACCEPT])) == ErrorCode.INVALID_RECORD_STATE
-        bench.persister.gate.set()
+        bench.persister.release()
         assert [await one for one in outcomes] == [0] * 6
         assert len(bench.persister.writes) <= 2
         assert bench.broker.loaded().records.start_offset == 6
@@ -292,7 +292,7 @@ def test_a_failed_write_takes_the_acknowledgement_back() -> None:
         member, other = bench.member("a"), bench.member("b")
         bench.produce(2)
         await member.acquire()
-        bench.persister.fail_writes = [ErrorCode.NOT_COORDINATOR]
+        bench.persister.failures["write"] = [ErrorCode.NOT_COORDINATOR]
         failed = await member.acknowledge((0, 1, [ACCEPT]))
         assert failed == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await other.acquire(max_wait_ms=10) == []
@@ -309,11 +309,11 @@ def test_a_write_that_fails_after_the_lock_ran_out_gives_the_records_back() -> N
         member, other = bench.member("a"), bench.member("b")
         bench.produce(1)
         await member.acquire()
-        bench.persister.gate.clear()
-        bench.persister.fail_writes = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        bench.persister.hold()
+        bench.persister.failures["write"] = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         outcome = asyncio.ensure_future(member.acknowledge((0, 0, [ACCEPT])))
         assert await other.acquire(max_wait_ms=2_000) == []
-        bench.persister.gate.set()
+        bench.persister.release()
         assert await outcome == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await other.acquire() == [(0, 0, 2)]
 
@@ -336,7 +336,7 @@ def test_a_write_that_is_fenced_drops_the_share_partition(code: ErrorCode, seen:
         member = bench.member()
         bench.produce(2)
         await member.acquire()
-        bench.persister.fail_writes = [code]
+        bench.persister.failures["write"] = [code]
         assert await member.acknowledge((0, 0, [ACCEPT])) == seen
         assert not bench.broker.shares.loaded
         unloaded = await member.acknowledge((1, 1, [ACCEPT]))
@@ -391,11 +391,11 @@ def test_a_group_without_sessions_leaves_memory_when_all_is_written() -> None:
         member = bench.member()
         bench.produce(1)
         await member.acquire()
-        bench.persister.gate.clear()
+        bench.persister.hold()
         member.connection.close()
         await asyncio.sleep(0.1)
         assert bench.broker.shares.loaded  # the release is being written
-        bench.persister.gate.set()
+        bench.persister.release()
         await until(lambda: not bench.broker.shares.loaded)
         assert bench.persister.states[key()].batches == (StateBatch(0, 0, 0, 1),)
         assert await bench.member("b").acquire() == [(0, 0, 2)]
@@ -480,14 +480,14 @@ def test_an_acknowledgement_under_way_fails_with_its_leader() -> None:
         member = bench.member()
         bench.produce(2)
         await member.acquire()
-        bench.persister.gate.clear()
+        bench.persister.hold()
         first = asyncio.ensure_future(member.acknowledge((0, 0, [ACCEPT])))
         await asyncio.sleep(0.01)
         second = asyncio.ensure_future(member.acknowledge((1, 1, [ACCEPT])))
         await asyncio.sleep(0.01)
         await bench.node.learn([led_by(1, 1, replicas=(0, 1), isr=(0, 1))])
         assert await second == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        bench.persister.gate.set()
+        bench.persister.release()
         assert await first == 0
         assert bench.persister.states[key()].read.batches == (StateBatch(0, 0, 2, 1),)
 
@@ -499,13 +499,13 @@ def test_a_load_that_a_new_leader_overtakes_comes_to_nothing() -> None:
 
     async def scenario(bench: ShareBench) -> None:
         bench.produce(1)
-        bench.persister.gate.clear()
+        bench.persister.hold()
         member = bench.member()
         fetch = asyncio.ensure_future(member.error())
         await soon(lambda: bench.broker.shares.purgatory.pending_count == 1)
         await bench.node.learn([led_by(1, 1, replicas=(0, 1), isr=(0, 1))])
         assert await fetch == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        bench.persister.gate.set()
+        bench.persister.release()
         await asyncio.sleep(1)
         assert not bench.broker.shares.loaded
 
