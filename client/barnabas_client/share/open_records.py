@@ -6,9 +6,10 @@ open; records of a partition that was acquired twice are those of the later acqu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from barnabas_client.share.acquisition import Acquisition
+from barnabas_client.share.pending_acknowledgements import merged
 from barnabas_client.share.records import AcknowledgedRange, AcknowledgeType, ShareRecord
 
 _Place = tuple[str, int, int]
@@ -43,11 +44,16 @@ class OpenRecords:
 
     def acknowledge_all(
         self, kind: AcknowledgeType
-    ) -> Iterator[tuple[Acquisition, AcknowledgedRange]]:
-        """Acknowledge every open record alike."""
+    ) -> dict[Acquisition, tuple[AcknowledgedRange, ...]]:
+        """Acknowledge every open record alike: the ranges of each acquisition."""
         acquisitions, self._acquisitions = self._acquisitions, {}
+        offsets: dict[Acquisition, list[int]] = {}
         for (_, _, offset), acquisition in acquisitions.items():
-            yield acquisition, AcknowledgedRange(offset, offset, kind)
+            offsets.setdefault(acquisition, []).append(offset)
+        return {
+            acquisition: merged(AcknowledgedRange(offset, offset, kind) for offset in some)
+            for acquisition, some in offsets.items()
+        }
 
     def renew(self, acquisition: Acquisition, ranges: Iterable[AcknowledgedRange]) -> None:
         """The locks of the renewed ranges are those of this acquisition from now on."""

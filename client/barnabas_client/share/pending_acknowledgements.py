@@ -98,16 +98,16 @@ class PendingAcknowledgements:
 def merged(ranges: Iterable[AcknowledgedRange]) -> tuple[AcknowledgedRange, ...]:
     """The ranges in rising order, neighbours of one type as one."""
     done: list[AcknowledgedRange] = []
-    for one in sorted(ranges):
-        before = done[-1] if done else None
-        if (
-            before is not None
-            and before.acknowledge_type == one.acknowledge_type
-            and before.last_offset + 1 == one.first_offset
-        ):
-            done[-1] = before._replace(last_offset=one.last_offset)
-        else:
-            done.append(one)
+    first = last = kind = -1
+    for first_offset, last_offset, acknowledge_type in sorted(ranges):
+        if acknowledge_type == kind and first_offset == last + 1:
+            last = last_offset
+            continue
+        if kind >= 0:
+            done.append(AcknowledgedRange(first, last, kind))
+        first, last, kind = first_offset, last_offset, acknowledge_type
+    if kind >= 0:
+        done.append(AcknowledgedRange(first, last, kind))
     return tuple(done)
 
 

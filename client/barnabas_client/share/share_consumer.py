@@ -383,8 +383,8 @@ class ShareConsumer:
         """Accept every open record."""
         if self._fetcher is None:
             return
-        for acquisition, one in self._open.acknowledge_all(AcknowledgeType.ACCEPT):
-            self._fetcher.acknowledge(acquisition, (one,))
+        for acquisition, ranges in self._open.acknowledge_all(AcknowledgeType.ACCEPT).items():
+            self._fetcher.acknowledge(acquisition, ranges)
 
     def _send_acknowledgements(self) -> None:
         self._sent_at_ms = self._now_ms()

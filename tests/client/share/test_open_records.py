@@ -23,9 +23,10 @@ def test_a_record_is_acknowledged_once() -> None:
 def test_all_open_records_are_acknowledged_alike() -> None:
     """SHR-40: what implicit acknowledgement does."""
     opened, locks = OpenRecords(), acquisition()
-    opened.deliver(locks, [record(3), record(4)])
-    accepted = list(opened.acknowledge_all(AcknowledgeType.ACCEPT))
-    assert [one.first_offset for _, one in accepted] == [3, 4]
+    opened.deliver(locks, [record(3), record(4), record(6)])
+    kind = AcknowledgeType.ACCEPT
+    expected = (AcknowledgedRange(3, 4, kind), AcknowledgedRange(6, 6, kind))
+    assert opened.acknowledge_all(kind) == {locks: expected}
     assert len(opened) == 0
 
 
@@ -37,4 +38,8 @@ def test_a_renewed_record_stays_open_under_its_new_lock() -> None:
     assert None not in renewals
     opened.acknowledge("t", 0, 5, AcknowledgeType.ACCEPT)
     opened.renew(newer, [AcknowledgedRange(at, at, AcknowledgeType.RENEW) for at in (3, 5)])
-    assert [locks for locks, _ in opened.acknowledge_all(AcknowledgeType.ACCEPT)] == [newer, older]
+    accepted = opened.acknowledge_all(AcknowledgeType.ACCEPT)
+    assert {locks: ranges[0][:2] for locks, ranges in accepted.items()} == {
+        newer: (3, 3),
+        older: (4, 4),
+    }
