@@ -37,6 +37,8 @@ class BandwidthThrottle(ClientThrottle[RateLimit]):
 
     def bytes_max(self, in_flight: InFlightRequest) -> int | None:
         """The most that one fetch of a client may return, None without a quota."""
+        if not self.buckets:
+            return None
         quota = self.buckets.quota_of(client_matches(user_of(in_flight), in_flight.client_id or ""))
         return None if quota is None else max(int(quota.rate * FETCH_WINDOW_SECONDS), 0)
 

@@ -38,6 +38,8 @@ class ClientThrottle(Generic[LimitT]):
 
     def limit_of(self, in_flight: InFlightRequest) -> LimitT | None:
         """What a request counts against; None without a quota."""
+        if not self.buckets:
+            return None
         return self.buckets.limit_of(client_matches(user_of(in_flight), in_flight.client_id or ""))
 
     def counted(self, throttle_ms: int) -> int:

@@ -150,7 +150,7 @@ class _ThrottledResponse(_PendingResponse):
     def __call__(self, results: list[PartitionData]) -> None:
         assert self.quota is not None
         request_time = self.quota.request_time
-        if request_time is None:
+        if request_time is None or request_time.is_at(self.in_flight):
             super().__call__(results)
             return
         outer = request_time.begin(self.in_flight)

@@ -97,6 +97,10 @@ class RequestTime(ClientThrottle[TimeLimit]):
         if not isinstance(in_flight, ForwardedRequest):
             self._mute(in_flight)
 
+    def is_at(self, in_flight: InFlightRequest) -> bool:
+        """Whether a step of this request runs."""
+        return self._current is in_flight
+
     def exempt(self) -> None:
         """Do not count the step that runs (QUO-5)."""
         self._is_exempt = self._current is not None
