@@ -28,8 +28,8 @@ from tests.support.raw_client import RawClient
 Acknowledged = tuple[int, int, Sequence[int]]
 
 
-async def switch_on(client: RawClient) -> None:
-    """Put `share.version` to 1."""
+async def switch(client: RawClient, *, level: int) -> None:
+    """Put `share.version` to a level."""
     response = await client.call(
         ApiKey.UPDATE_FEATURES,
         1,
@@ -37,7 +37,7 @@ async def switch_on(client: RawClient) -> None:
             timeout_ms=10_000,
             feature_updates=[
                 update_features.FeatureUpdateKey(
-                    feature="share.version", max_version_level=1, upgrade_type=1
+                    feature="share.version", max_version_level=level, upgrade_type=1 if level else 2
                 )
             ],
         ),

@@ -21,7 +21,7 @@ from tests.broker.share_member import (
     create_topic,
     delete_topic,
     error_of,
-    switch_on,
+    switch,
 )
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.raw_client import RawClient
@@ -66,7 +66,6 @@ def in_bench(directory: Path, work: Work, **properties: str) -> None:
             await RawClient.connect(server.port) as admin,
             await RawClient.connect(server.port) as client,
         ):
-            await switch_on(admin)
             bench = Bench(server, admin, client, await create_topic(admin, "t"))
             key = SharePartitionKey("g", bench.topic_id, 0)
             await server.data.share_state.persister.initialize(key, 1, 0)
@@ -314,7 +313,6 @@ def test_a_member_that_joins_gets_records_and_the_group_its_offsets(tmp_path: Pa
             await RawClient.connect(server.port) as admin,
             await RawClient.connect(server.port) as client,
         ):
-            await switch_on(admin)
             topic_id = await create_topic(admin, "t")
             await append(admin, "t", [b"before"] * 3)
             await coordinator_of(admin, "new")
@@ -332,14 +330,22 @@ def test_a_member_that_joins_gets_records_and_the_group_its_offsets(tmp_path: Pa
 
 
 def test_share_groups_that_are_off_get_no_records(tmp_path: Path) -> None:
-    """SHR-1: both requests are refused."""
+    """SHR-1: both requests are refused, and nothing stays in memory."""
 
     async def run() -> None:
         async with (
             running_broker(tmp_path) as server,
             await RawClient.connect(server.port) as client,
         ):
-            member = ShareMember(client, "g", "m1", await create_topic(client, "t"))
+            topic_id = await create_topic(client, "t")
+            key = SharePartitionKey("g", topic_id, 0)
+            await server.data.share_state.persister.initialize(key, 1, 0)
+            await append(client, "t", [b"v"])
+            member = ShareMember(client, "g", "m1", topic_id)
+            assert acquired_of(await member.fetch(0)) == [(0, 0, 1)]
+            shares = server.data.share_serving.share_partitions
+            await switch(client, level=0)
+            await eventually(lambda: _is_true(len(shares.sessions) + len(shares.loaded) == 0))
             assert (await member.fetch(0)).error_code == ErrorCode.UNSUPPORTED_VERSION
             assert (await member.acknowledge()).error_code == ErrorCode.UNSUPPORTED_VERSION
 

@@ -20,7 +20,6 @@ from tests.broker.share_member import (
     configure,
     coordinator_of,
     error_of,
-    switch_on,
 )
 from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.kafka_cluster import until
@@ -104,7 +103,6 @@ def in_cluster(directory: Path, work: Callable[[World], Awaitable[None]]) -> Non
             await cluster.until_formed(admin)
             await cluster.create_topics(admin, NewTopic(name=TOPIC, partition_count=1))
             world = World(cluster, admin, stack)
-            await switch_on(await world.connect(0))
             described = (await admin.topics.describe([TOPIC])).unwrap()[TOPIC]
             world.topic_id = described.topic_id
             await work(world)
