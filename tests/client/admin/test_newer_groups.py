@@ -50,21 +50,41 @@ MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str, unique: Unique) -> None:
-    """Share and Streams groups are not served yet."""
-    group, partition = unique("admin.group"), TopicPartition("a", 0)
+    """Streams groups are not served yet."""
+    group = unique("admin.group")
 
     async def run() -> None:
         async with connected(barnabas) as (_, admin):
-            errors = [
-                (await admin.share_groups.describe([group]))[group].error,
-                (await admin.share_groups.list_offsets([group]))[group].error,
-                (await admin.share_groups.alter_offsets(group, {partition: 1}))[partition].error,
-                (await admin.share_groups.delete_offsets(group, ["a"]))["a"].error,
-                (await admin.streams_groups.describe([group]))[group].error,
-            ]
-            for error in errors:
-                assert isinstance(error, UnsupportedError)
-                assert "\n" not in str(error)
+            error = (await admin.streams_groups.describe([group]))[group].error
+            assert isinstance(error, UnsupportedError)
+            assert "\n" not in str(error)
+
+    asyncio.run(run())
+
+
+def test_a_share_group_that_barnabas_does_not_know_is_not_found(
+    barnabas: str, unique: Unique
+) -> None:
+    """SHR-32: setting offsets makes the group; they are told and forgotten."""
+    group, topic = unique("admin.group"), unique("admin.shared")
+    partition = TopicPartition(topic, 0)
+
+    async def run() -> None:
+        async with connected(barnabas) as (_, admin):
+            await create_topics(admin, NewTopic(name=topic, partition_count=1))
+            described = (await admin.share_groups.describe([group]))[group]
+            assert isinstance(described.error, NotFoundError)
+            missing = TopicPartition(unique("no-such-topic"), 0)
+            altered = await admin.share_groups.alter_offsets(group, {missing: 1})
+            assert altered[missing].error is not None
+            (await admin.share_groups.alter_offsets(group, {partition: 0})).unwrap()
+            listed = (await admin.share_groups.list_offsets([group]))[group].unwrap()
+            offset = listed[partition]
+            assert offset is not None
+            assert offset.start_offset == 0
+            (await admin.share_groups.delete_offsets(group, [topic])).unwrap()
+            (await admin.groups.delete([group])).unwrap()
+            await admin.topics.delete([topic])
 
     asyncio.run(run())
 
