@@ -27,6 +27,8 @@ from barnabas_protocol.messages.join_group import JoinGroupResponse
 
 # When the log has refused to take that a group is Empty.
 EMPTY_RETRY_MS = 5_000
+# When all members are static and away: their rebalance timeout may be nothing.
+ABSENT_RETRY_MS = 1_000
 
 
 class Rebalancer:
@@ -192,11 +194,11 @@ class Rebalancer:
             return self.complete_join(group, now)
         return no_change()
 
-    def _schedule_join(self, group: ClassicGroup, now: Instant) -> None:
+    def _schedule_join(self, group: ClassicGroup, now: Instant, delay_ms_min: int = 0) -> None:
         group_id = group.group_id
         self._timers.schedule(
             _join_key(group_id),
-            now.monotonic_ms + group.rebalance_timeout_ms,
+            now.monotonic_ms + max(group.rebalance_timeout_ms, delay_ms_min),
             lambda fired: self._join_timed_out(group_id, fired),
         )
 
@@ -240,7 +242,7 @@ class Rebalancer:
         if group.members and not group.elect_joined_leader():
             # Only static members are left and none rejoined: their sessions will end or they come.
             group.is_in_initial_delay = False
-            self._schedule_join(group, now)
+            self._schedule_join(group, now, ABSENT_RETRY_MS)
             return no_change()
         group.next_generation(now.wall_ms)
         self.metrics.completed_rebalance_count += 1

@@ -176,3 +176,25 @@ def test_static_membership_survives_a_restart() -> None:
     ticket = model.join(instance="b", version=9)
     assert ticket.response.generation_id == 2
     assert model.sync(ticket.response.member_id, 2).response.assignment == b"B"
+
+
+def test_static_members_without_time_to_rejoin_do_not_keep_the_timers_busy() -> None:
+    """GRP-7: their group waits for their sessions, and not in one turn of the loop after the other.
+
+    A rebalance timeout of 0 made the coordinator look again at once, for as long as the session.
+    """
+    model = GroupModel()
+    first = model.join(instance="a", version=9, rebalance_ms=0)
+    model.sync(first.response.member_id, 1, {first.response.member_id: b"A"})
+    other = model.join(version=3, rebalance_ms=0)
+    assert (model.state(), other.is_parked) == ("PreparingRebalance", True)
+    (other_id,) = model.shard.groups[GROUP].members.keys() - {first.response.member_id}
+    model.leave(other_id)
+    fired = 0
+    while fired < 10 and (action := model.shard.timers.take_due(model.now_ms)) is not None:
+        action(model.now)
+        fired += 1
+    assert fired < 10
+    assert model.state() == "PreparingRebalance"
+    model.advance(10_000)
+    assert model.state() == "Empty"
