@@ -52,7 +52,7 @@ _OF_ADDRESSES: Final[Mapping[str, _Whole | None]] = {
 }
 _EPSILON: Final = 1e-6
 ENTITIES_MAX: Final = 50_000
-"""Each change copies the table of them, which takes a millisecond then."""
+"""Each broker keeps them all, and looks at all of them when it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from barnabas_broker.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from barnabas_broker.metadata.quota_table import QuotaTable
 from barnabas_broker.metadata.records import (
     BrokerRecord,
     BrokerStateRecord,
@@ -60,14 +61,13 @@ class MetadataDelta:
 
     `changed_topics` holds the names whose topic or partitions are new or different, `created` and
     `deleted` names with the ids concerned, `changed_configs` pairs of resource type and name,
-    `changed_quotas` entities.
+    `changed_quotas` what entities have from now on.
     """
 
     __slots__ = (
         "_brokers",
         "_by_id",
         "_by_name",
-        "_client_quotas",
         "_cluster_id",
         "_configs",
         "_controller_id",
@@ -93,7 +93,7 @@ class MetadataDelta:
         self.deleted: dict[str, bytes] = {}
         self.changed_configs: dict[tuple[int, str], None] = {}
         self.changed_brokers: dict[int, None] = {}
-        self.changed_quotas: dict[QuotaEntity, None] = {}
+        self.changed_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         self._by_name: dict[str, TopicImage] | None = None
         self._by_id: dict[bytes, TopicImage] | None = None
         # Partitions of the topics that records touch, until `build` makes images of them.
@@ -101,7 +101,6 @@ class MetadataDelta:
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._brokers: dict[int, BrokerImage] | None = None
         self._features: dict[str, int] | None = None
-        self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._cluster_id = image.cluster_id
         self._controller_id = image.controller_id
         self._next_producer_id = image.next_producer_id
@@ -167,9 +166,9 @@ class MetadataDelta:
             epoch=self._epoch,
             features=image.features if self._features is None else self._features,
             has_unknown=self.has_unknown,
-            client_quotas=image.client_quotas
-            if self._client_quotas is None
-            else self._client_quotas,
+            client_quotas=QuotaTable.of(image.client_quotas).updated(self.changed_quotas.items())
+            if self.changed_quotas
+            else image.client_quotas,
         )
 
     # ---- topics ------------------------------------------------------------------------------
@@ -293,15 +292,12 @@ class MetadataDelta:
             self._features.pop(record.name, None)
 
     def _apply_client_quota(self, record: ClientQuotaRecord) -> None:
-        self.changed_quotas[record.entity] = None
-        if self._client_quotas is None:
-            self._client_quotas = dict(self.image.client_quotas)
-        quotas = dict(self._client_quotas.get(record.entity, ()))
+        known = self.changed_quotas.get(record.entity)
+        if known is None:
+            known = self.image.client_quotas.get(record.entity, {})
+        quotas = dict(known)
         if record.value is None:
             quotas.pop(record.key, None)
         else:
             quotas[record.key] = record.value
-        if quotas:
-            self._client_quotas[record.entity] = quotas
-        else:
-            self._client_quotas.pop(record.entity, None)
+        self.changed_quotas[record.entity] = quotas

@@ -42,7 +42,7 @@ def test_an_entity_without_quotas_is_gone() -> None:
     image = with_quota(5.0)
     delta = MetadataDelta(image)
     delta.apply(ClientQuotaRecord(APP, RATE, None))
-    assert delta.changed_quotas == {APP: None}
+    assert delta.changed_quotas == {APP: {}}
     assert delta.build().client_quotas == {}
     assert image.client_quotas == {APP: {RATE: 5.0}}
     (record,), _ = alter(
