@@ -12,10 +12,12 @@ from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.producer import Producer
 from barnabas_client.share import ShareConsumer, ShareRecord
 from tests.client.admin.raw_requests import create_topics
-from tests.interop.started_brokers import AnyBroker
+from tests.interop.started_brokers import LIKE_APACHE, AnyBroker, AnyCluster
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.in_process_broker import eventually
+from tests.support.kafka_cluster import BROKER_IDS, KafkaCluster
 
 #: Barnabas, and Apache Kafka: the first version with share groups in production, and one where they
 #: are switched on.
@@ -46,6 +48,21 @@ def start_share_broker(kind: str, directory: Path) -> AnyBroker:
     broker.start()
     asyncio.run(switch_on(broker.bootstrap))
     return broker
+
+
+def share_cluster_of(kind: str, directory: Path) -> AnyCluster:
+    """Three brokers of that kind, not started; of Barnabas one more, which stays the controller."""
+    properties = {
+        **PROPERTIES,
+        "share.coordinator.state.topic.replication.factor": "3",
+        "share.coordinator.state.topic.min.isr": "2",
+    }
+    if kind == "barnabas":
+        node_ids = (0, *BROKER_IDS)
+        return BarnabasCluster(
+            directory, properties={**LIKE_APACHE, **properties}, node_ids=node_ids
+        )
+    return KafkaCluster(directory, properties, version=kind)
 
 
 async def switch_on(bootstrap: str) -> None:

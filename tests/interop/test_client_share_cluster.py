@@ -13,20 +13,14 @@ from barnabas_client import ShareConsumer
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from tests.interop.cluster_load import NumberedLoad
-from tests.interop.share_brokers import PROPERTIES, configure, switch_on
-from tests.interop.started_brokers import LIKE_APACHE, AnyCluster
-from tests.support.barnabas_cluster import BarnabasCluster
-from tests.support.kafka_cluster import BROKER_IDS, KafkaCluster, until
+from tests.interop.share_brokers import configure, share_cluster_of, switch_on
+from tests.interop.started_brokers import AnyCluster
+from tests.support.kafka_cluster import BROKER_IDS, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 PARTITION_COUNT = 6
 STEP = 100
-_PROPERTIES = {
-    **PROPERTIES,
-    "share.coordinator.state.topic.replication.factor": "3",
-    "share.coordinator.state.topic.min.isr": "2",
-}
 
 
 @pytest.fixture(params=["barnabas", "4.2.0"])
@@ -35,14 +29,7 @@ def share_cluster(
 ) -> Iterator[AnyCluster]:
     """Three brokers with share groups switched on."""
     directory = tmp_path_factory.mktemp("share-cluster")
-    made: AnyCluster
-    if request.param == "barnabas":
-        made = BarnabasCluster(
-            directory, properties={**LIKE_APACHE, **_PROPERTIES}, node_ids=(0, *BROKER_IDS)
-        )
-    else:
-        made = KafkaCluster(directory, _PROPERTIES, version=request.param)
-    with made as running:
+    with share_cluster_of(request.param, directory) as running:
         asyncio.run(switch_on(running.bootstrap))
         yield running
 

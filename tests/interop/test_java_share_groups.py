@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from barnabas_client.admin.admin import Admin
-from barnabas_client.admin.values.cluster import FeatureUpdate
 from barnabas_client.admin.values.groups import GroupState
 from barnabas_protocol.ids import TopicPartition
 from tests.interop.java_share_readers import JavaShareProcess, JavaShareReader
-from tests.interop.share_brokers import PROPERTIES, configure, prepare, send, start_share_broker
+from tests.interop.share_brokers import configure, prepare, send, start_share_broker
 from tests.interop.started_brokers import AnyBroker
-from tests.support.barnabas_process import BarnabasProcess
 from tests.support.kafka_cluster import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -31,26 +29,9 @@ EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AnyBroker]:
-    directory = tmp_path_factory.mktemp("share")
-    running: AnyBroker
-    if request.param == "barnabas":
-        properties = {
-            **PROPERTIES,
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-        }
-        running = BarnabasProcess(directory, properties=properties)
-        running.start()
-        asyncio.run(_switch_on(running.bootstrap))
-    else:
-        running = start_share_broker(request.param, directory)
+    running = start_share_broker(request.param, tmp_path_factory.mktemp("share"))
     yield running
     running.stop()
-
-
-async def _switch_on(bootstrap: str) -> None:
-    async with Admin(bootstrap) as admin:
-        (await admin.features.update({"share.version": FeatureUpdate(level=1)})).unwrap()
 
 
 class World:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.interop.started_brokers import AnyBroker
+from tests.support.apache_kafka import DEFAULT_VERSION
 from tests.support.kafka_tools import ToolCall, ToolResult, run_tools
 
 # What tools print when their exit is caught instead of done.
@@ -14,14 +15,21 @@ _OF_THE_RUNNER = ("null", "ToolRunner$ExitError")
 class Transcript:
     """What all calls printed against one broker."""
 
-    def __init__(self, broker: AnyBroker, directory: Path, calls: Mapping[str, ToolCall]) -> None:
+    def __init__(
+        self,
+        broker: AnyBroker,
+        directory: Path,
+        calls: Mapping[str, ToolCall],
+        version: str = DEFAULT_VERSION,
+    ) -> None:
+        """Run the calls by the tools of that version of Apache Kafka."""
         self.broker = broker
         directory.mkdir(parents=True, exist_ok=True)
         addressed = [
             call._replace(arguments=tuple(a.replace("@", broker.bootstrap) for a in call.arguments))
             for call in calls.values()
         ]
-        results = run_tools(addressed, directory)
+        results = run_tools(addressed, directory, version=version)
         self.results = dict(zip(calls, results, strict=True))
 
     def lines(self, name: str) -> list[str]:

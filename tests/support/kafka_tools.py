@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.apache_kafka import kafka_jars, write_log4j
+from tests.support.apache_kafka import DEFAULT_VERSION, kafka_jars, write_log4j
 from tests.support.cache import run
 from tests.support.java_tools import compile_java, java_command
 
@@ -25,6 +25,8 @@ CLASSES = {
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 
@@ -46,11 +48,15 @@ class ToolResult(NamedTuple):
 
 
 def run_tools(
-    calls: Sequence[ToolCall], directory: Path, *, timeout_seconds: float = 300
+    calls: Sequence[ToolCall],
+    directory: Path,
+    *,
+    timeout_seconds: float = 300,
+    version: str = DEFAULT_VERSION,
 ) -> list[ToolResult]:
     """Runs the calls one after the other in one JVM."""
     directory.mkdir(parents=True, exist_ok=True)
-    jars = kafka_jars()
+    jars = kafka_jars(version)
     classes = compile_java("tool-runner", [_SOURCE], jars)
     lines = []
     for number, call in enumerate(calls):
