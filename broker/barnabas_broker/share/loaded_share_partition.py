@@ -153,6 +153,11 @@ class LoadedSharePartition:
                 start_offset = await reset_offset(
                     self.partition, settings.auto_offset_reset, context.clock.wall_ms()
                 )
+                # Before anything is delivered: else the next leader might begin elsewhere, behind
+                # records that nobody has acknowledged.
+                await context.persister().write(
+                    key, state.state_epoch, self.leader_epoch, start_offset, 0, ()
+                )
             records = SharePartition.load(start_offset, state.batches, settings)
         except Exception as error:
             self._load_failed(error)
@@ -161,9 +166,6 @@ class LoadedSharePartition:
             return
         self.records = records
         self._state_epoch = state.state_epoch
-        if state.start_offset == NEVER_READ:
-            # Else the next leader might begin elsewhere, behind records that nobody has got.
-            records.write_start()
         self.load_state = LoadState.ACTIVE
         context.metrics.loads.observe(context.clock.monotonic_ns() - started_ns)
         self.changed()

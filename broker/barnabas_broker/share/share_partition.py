@@ -301,10 +301,6 @@ class SharePartition:
         """Whether `take_write` would give anything."""
         return self._needs_write or bool(self._waiting)
 
-    def write_start(self) -> None:
-        """Have the start offset written even if nothing else changes."""
-        self._needs_write = True
-
     def take_write(self) -> StateWrite | None:
         """Return all that is to be written now; None if nothing is.
 

@@ -93,6 +93,25 @@ def test_a_share_partition_that_was_never_read_begins_where_the_group_wants(
     share(scenario, start_offset=-1)
 
 
+def test_nothing_is_delivered_before_the_first_start_is_kept() -> None:
+    """SHR-4: or a leader that comes next begins behind records that nobody acknowledged."""
+
+    async def scenario(bench: ShareBench) -> None:
+        member = bench.member()
+        bench.persister.failures["write"] = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        error = await member.error()
+        assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        fetch = asyncio.ensure_future(member.acquire())
+        await until(lambda: key() in bench.broker.shares.loaded and bench.broker.loaded().is_active)
+        bench.produce(2)
+        assert await fetch == [(0, 1, 1)]
+        assert bench.persister.states[key()].start_offset == 0
+        await bench.node.learn([led_by(0, 1, replicas=(0,))])
+        assert await member.acquire() == [(0, 1, 1)]
+
+    share(scenario, start_offset=-1)
+
+
 # Fetches.
 
 
