@@ -179,7 +179,7 @@ async def _fetch(
             fetched.set_result(results)
 
     partitions = session.in_turn(request.share_session_epoch)
-    delayed = shares.fetch(session.key.group_id, partitions, parameters, done)
+    delayed = await shares.fetch(session.key.group_id, partitions, parameters, done)
 
     def closed() -> None:
         if not delayed.is_completed:

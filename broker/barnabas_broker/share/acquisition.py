@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas_broker.share.in_flight import AcquiredBatch, OffsetRange, RecordLock
 from barnabas_broker.share.record_states import RecordState
 from barnabas_broker.share.share_partition import SharePartition
+
+RANGES_MAX: Final = 1_000
+"""So many ranges one walk acquires: each takes some microseconds."""
 
 
 class FetchedBatch(NamedTuple):
@@ -137,7 +140,7 @@ class _Walk:
         offsets = self._partition.offsets
         while position <= last_offset:
             left = self._left(position)
-            if left <= 0:
+            if left <= 0 or len(self._acquired) >= RANGES_MAX:
                 return False
             last = min(last_offset, position + left - 1)
             if position > offsets.end_offset:

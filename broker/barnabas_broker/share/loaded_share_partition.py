@@ -143,6 +143,8 @@ class LoadedSharePartition:
 
     async def load(self) -> None:
         """Read the state from the share coordinator (SHR-3)."""
+        if self.error is not None:
+            return  # fenced while it waited for its turn
         context, key = self._context, self.key
         started_ns = context.clock.monotonic_ns()
         settings = context.settings(key.group_id)

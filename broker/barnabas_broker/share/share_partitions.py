@@ -12,6 +12,7 @@ loses a session holds no lock.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
@@ -42,6 +43,12 @@ from barnabas_protocol.ids import TopicPartition
 Outcome = KafkaError | None
 ACKNOWLEDGEMENT_BATCHES_MAX: Final = 4_000
 """For one partition in a request: as many as there may be offsets in flight."""
+RELEASED_AT_ONCE: Final = 10
+"""So many share partitions are searched for what a member has before the loop goes on."""
+LOOKED_UP_AT_ONCE: Final = 200
+"""So many share partitions are found or made for one fetch before the loop goes on."""
+LOADS_AT_ONCE: Final = 50
+"""So many states are read at a time; the others wait for their turn."""
 PER_PARTITION_MAX: Final = 1_000
 """So many share partitions have their own numbers in the metrics, and the others only in sum."""
 
@@ -77,6 +84,8 @@ class SharePartitions:
         self._connections: dict[Connection, dict[MemberKey, None]] = {}
         self._connection_of: dict[MemberKey, Connection] = {}
         self._moved: LoadedSharePartition | None = None
+        self._to_load: deque[LoadedSharePartition] = deque()
+        self._loader_count = 0
         replicas.on_progress.append(self._progressed)
         replicas.on_removed.append(self._removed)
 
@@ -121,8 +130,19 @@ class SharePartitions:
             self.loaded[key] = loaded
             self._by_partition.setdefault(partition.topic_partition, {})[key] = loaded
             self._by_group.setdefault(group_id, {})[key] = loaded
-            self._context.spawn(loaded.load())
+            self._to_load.append(loaded)
+            if self._loader_count < LOADS_AT_ONCE:
+                self._loader_count += 1
+                self._context.spawn(self._load())
         return loaded
+
+    async def _load(self) -> None:
+        """Load share partitions, one after the other, until there is none to load."""
+        try:
+            while self._to_load:
+                await self._to_load.popleft().load()
+        finally:
+            self._loader_count -= 1
 
     def _gone(self, loaded: LoadedSharePartition) -> None:
         """Forget a share partition; who waits for it gets its error."""
@@ -213,11 +233,12 @@ class SharePartitions:
         if session is None:
             return
         self._disconnect(key)
-        for topic_id, index in session.partitions:
+        for number, (topic_id, index) in enumerate(session.partitions):
             loaded = self.loaded.get(SharePartitionKey(key.group_id, topic_id, index))
             if self.sessions.find(key) is not None:
                 return  # the member is there again, and may have acquired more
-            if loaded is not None and loaded.release_member(key.member_id):
+            has_released = loaded is not None and loaded.release_member(key.member_id)
+            if has_released or number % RELEASED_AT_ONCE == RELEASED_AT_ONCE - 1:
                 await self._pause()
         if not self.sessions.group_size(key.group_id):
             for loaded in list(self._by_group.get(key.group_id, {}).values()):
@@ -245,7 +266,7 @@ class SharePartitions:
 
     # Requests.
 
-    def fetch(
+    async def fetch(
         self,
         group_id: str,
         partitions: Sequence[SessionPartition],
@@ -257,7 +278,9 @@ class SharePartitions:
         `done` gets one result for each partition, in order.
         """
         fetched: list[FetchedPartition] = []
-        for one in partitions:
+        for number, one in enumerate(partitions):
+            if number % LOOKED_UP_AT_ONCE == LOOKED_UP_AT_ONCE - 1:
+                await self._pause()
             try:
                 fetched.append(FetchedPartition(one, self.find_or_load(group_id, one)))
             except KafkaError as error:

@@ -15,7 +15,9 @@ from barnabas_protocol.fetch_metadata import next_epoch
 from barnabas_protocol.ids import Uuid
 
 SESSION_PARTITIONS_MAX: Final = 2_000
-"""Partitions in one session: each fetch looks at all of them."""
+"""Partitions in one session: a request may name all of them."""
+FETCHED_MAX: Final = 500
+"""Partitions that one fetch looks at; of a session that has more, the next fetch takes the next."""
 PARTITIONS_MAX: Final = 200_000
 """Partitions in all sessions together. They need not exist: a session is a client's to fill."""
 
@@ -46,15 +48,16 @@ class ShareSession:
         self.partitions: dict[SessionPartition, None] = {}
 
     def in_turn(self, session_epoch: int) -> list[SessionPartition]:
-        """Return the partitions in the order in which a request serves them.
+        """Return the partitions that a request looks at, in its order.
 
         It begins with another one for each epoch, so that a limit starves nobody (SHR-8).
         """
         partitions = list(self.partitions)
-        if not partitions:
-            return partitions
-        first = session_epoch % len(partitions)
-        return partitions[first:] + partitions[:first]
+        if len(partitions) > FETCHED_MAX:
+            first = session_epoch * FETCHED_MAX % len(partitions)
+        else:
+            first = session_epoch % max(len(partitions), 1)
+        return (partitions[first:] + partitions[:first])[:FETCHED_MAX]
 
 
 class ShareSessionCache:

@@ -108,7 +108,7 @@ class Member:
         fetched: asyncio.Future[Sequence[FetchedPartition]] = (
             asyncio.get_running_loop().create_future()
         )
-        self.delayed = self.broker.shares.fetch(
+        self.delayed = await self.broker.shares.fetch(
             GROUP,
             self.partitions,
             ShareFetchParameters(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas_broker.share.acquisition import FetchedBatch
+from barnabas_broker.share.acquisition import RANGES_MAX, FetchedBatch
 from barnabas_broker.share.persister import StateBatch
 from barnabas_broker.share.record_states import RecordState
 from barnabas_broker.share.share_partition import SharePartition
@@ -109,6 +109,17 @@ def test_aborted_batches_are_archived_and_cut_the_acquired_ones() -> None:
     read = [FetchedBatch(0, 3), FetchedBatch(4, 7, True), FetchedBatch(8, 9)]
     assert take(partition, read) == [(0, 3, 1), (8, 9, 1)]
     assert partition.offsets.counts[RecordState.ARCHIVED] == 4
+
+
+def test_one_walk_acquires_so_many_ranges_and_leaves_the_rest() -> None:
+    """SHR-10: nobody keeps the loop by acquiring records one by one and releasing them."""
+    partition, read = new(), batches(RANGES_MAX + 5)
+    for _ in range(RANGES_MAX + 5):
+        take(partition, read, records_max=1, is_record_limit=True)
+    release(partition)
+    assert len(take(partition, read)) == RANGES_MAX
+    assert partition.next_fetch_offset == RANGES_MAX
+    assert len(take(partition, read)) == 5
 
 
 # Records that fail again and again.

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas_broker.share import share_session
 from barnabas_broker.share.share_session import (
+    FETCHED_MAX,
     SESSION_PARTITIONS_MAX,
     MemberKey,
     SessionPartition,
@@ -102,3 +103,11 @@ def test_partitions_take_turns() -> None:
     turns = [[one.partition for one in session.in_turn(epoch)] for epoch in range(4)]
     assert turns == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
     assert ShareSession(KEY).in_turn(3) == []
+
+
+def test_a_fetch_looks_at_so_many_partitions_and_the_next_one_at_the_next() -> None:
+    """SHR-8: no fetch keeps the loop, and none of the partitions is left out."""
+    _, session = opened(*range(FETCHED_MAX * 2 + 10))
+    seen = [[one.partition for one in session.in_turn(epoch)] for epoch in range(3)]
+    assert all(len(one) == len(set(one)) == FETCHED_MAX for one in seen)
+    assert len({*seen[0], *seen[1], *seen[2]}) == FETCHED_MAX * 2 + 10
