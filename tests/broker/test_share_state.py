@@ -33,7 +33,7 @@ from barnabas_protocol.messages.find_coordinator import (
 from tests.broker.broker_requests import produce_request, topic_id_of
 from tests.support.in_process_broker import DEADLINE_SECONDS, broker_on, eventually, running_broker
 from tests.support.raw_client import RawClient
-from tests.support.share_state import switch_on_share_groups
+from tests.support.share_state import set_share_version, switch_on_share_groups
 
 GROUP, SHARE = "group", 2
 FEW = {
@@ -200,6 +200,8 @@ def test_nothing_is_served_while_share_groups_are_off(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_broker(tmp_path, **FEW) as server:
             topic_id = await topic_of(server)
+            async with await RawClient.connect(server.port) as client:
+                await set_share_version(client, 0)
             async with await RawClient.connect(server.replication_port) as client:
                 codes = await codes_of(client, requests_for(topic_id))
                 assert codes == [ErrorCode.UNSUPPORTED_VERSION] * 5
@@ -427,6 +429,7 @@ async def sharing_cluster(directory: Path) -> AsyncIterator[list[Server]]:
         "cluster_id": "AAAAAAAAAAAAAAAAAAAAAQ",
         "arbiter_file_path": str(directory / "arbiter"),
         "share_coordinator_state_topic_num_partitions": "6",
+        "share_coordinator_state_topic_replication_factor": "3",
         "share_coordinator_state_topic_min_isr": "2",
         "broker_fence_on_refused_ms": "600000",
         "replica_lag_time_max_ms": "2000",

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-from barnabas_broker.controller.features import SHARE_VERSION
+from barnabas_broker.controller.features import SHARE_VERSION, UpgradeType
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.coordinator.share.coordinator import SHARE_STATE_TOPIC, ShareCoordinator
 from barnabas_broker.coordinator.share.shard import ShareCoordinatorSettings
@@ -35,8 +35,18 @@ PARTITION_COUNT = 4
 
 async def switch_on_share_groups(client: RawClient) -> None:
     """Finalize `share.version` 1, by which share groups are served."""
+    await set_share_version(client, 1)
+
+
+async def set_share_version(client: RawClient, level: int) -> None:
+    """Finalize a level of `share.version`; 0 is off."""
+    upgrade_type = UpgradeType.UPGRADE if level else UpgradeType.SAFE_DOWNGRADE
     request = UpdateFeaturesRequest(
-        feature_updates=[FeatureUpdateKey(feature=SHARE_VERSION, max_version_level=1)]
+        feature_updates=[
+            FeatureUpdateKey(
+                feature=SHARE_VERSION, max_version_level=level, upgrade_type=upgrade_type
+            )
+        ]
     )
     response = await client.call(ApiKey.UPDATE_FEATURES, 1, request)
     assert [response.error_code, *(one.error_code for one in response.results)] == [0, 0]
