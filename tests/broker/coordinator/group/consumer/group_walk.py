@@ -69,6 +69,9 @@ class Member:
     def interrupted(self) -> None:
         """No response will come to what was sent."""
 
+    def topics_changed(self) -> None:
+        """Its metadata says that there are other topics or partitions."""
+
 
 class ConsumerSide(Member):
     """A member of the consumer protocol."""
@@ -146,6 +149,7 @@ class ClassicSide(Member):
         super().__init__(walk, name, instance)
         self.generation = -1
         self._is_to_join = True
+        self._is_metadata_news = False
         self._join: Ticket | None = None
         self._sync: Ticket | None = None
 
@@ -157,8 +161,8 @@ class ClassicSide(Member):
         elif self._sync is not None:
             if not self._sync.is_parked:
                 self._synced(self._sync.response)
-        elif self._is_to_join:
-            self._is_to_join = False
+        elif self._is_to_join or self._is_metadata_news:
+            self._is_to_join = self._is_metadata_news = False
             self._join = self.model.join(
                 self.member_id, instance=self.instance, protocols=self._protocols(), version=5
             )
@@ -179,6 +183,10 @@ class ClassicSide(Member):
         """Join again."""
         self._join = self._sync = None
         self._is_to_join = True
+
+    def topics_changed(self) -> None:
+        """Join again: where it leads, it is the one who assigns."""
+        self._is_metadata_news = True
 
     def _protocols(self) -> tuple[tuple[str, bytes], ...]:
         owned: dict[str, tuple[int, ...]] = {}
@@ -508,6 +516,8 @@ class Walk:
                 member.owned = {each for each in member.owned if each[0] != gone}
         else:
             named.put("u", 3)
+        for member in self.members:
+            member.topics_changed()
         self.note(f"topics are {named.counts}")
 
     def _answer_patterns(self) -> None:

@@ -185,7 +185,7 @@ class Hostile:
         if "u" in named.ids and self._random.randrange(2):
             named.remove("u")
         else:
-            named.put("u", self._random.randrange(1, 4))
+            named.put("u", named.counts.get("u", 0) + 1)
 
     def _log(self) -> None:
         match self._random.randrange(5):
