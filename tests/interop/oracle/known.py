@@ -38,6 +38,20 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         "settings of Kafka 4.4 (KIP-1263), which 4.1 does not have",
     ),
     KnownDifference(
+        ".*",
+        ".*",
+        r".*\.\[(group\.)?share\.((min|max)\.)?(assignment\.interval\.ms|renew\.acknowledge\.enable"
+        r"|initialize\.retry\.interval\.ms|delivery\.count\.limit|partition\.max\.record\.locks)\].*"
+        r"|.*\.\[share\.coordinator\.cold\.partition\.snapshot\.interval\.ms\].*",
+        "settings of share groups since Kafka 4.2, which 4.1 does not have",
+    ),
+    KnownDifference(
+        "find_coordinator",
+        "type 2 .*",
+        ".*",
+        "share coordinators are for brokers: the listener of clients does not tell where they are",
+    ),
+    KnownDifference(
         "client_telemetry",
         ".* GET_TELEMETRY_SUBSCRIPTIONS .*",
         "subscription_id",
