@@ -100,6 +100,7 @@ class Node:
             channel=None,
             spawn=self._spawn,
             apis={},
+            quotas=SimpleNamespace(request=None),
         )
         bench.dispatch = Dispatcher(cast(Services, services))
 
