@@ -176,7 +176,10 @@ class SharePartitions:
 
     def _progressed(self, partition: Partition) -> None:
         """See to the share partitions of a partition: more may be read, or it is led elsewhere."""
-        for loaded in list(self._by_partition.get(partition.topic_partition, {}).values()):
+        by_key = self._by_partition.get(partition.topic_partition)
+        if by_key is None:
+            return
+        for loaded in list(by_key.values()):
             if not partition.is_leader or partition.leader_epoch != loaded.leader_epoch:
                 loaded.fence()
             elif partition.log.is_offline:
