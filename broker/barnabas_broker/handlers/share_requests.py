@@ -21,7 +21,7 @@ from barnabas_protocol.ids import TopicPartition
 SINCE_RENEWAL: Final = 2
 ID_LENGTH_MAX: Final = 36
 _PAUSE_AFTER: Final = 500
-"""After so many batches and types the loop goes on before the next partition."""
+"""After so many types, and ranges in flight, the loop goes on before the next partition."""
 NO_LEADER: Final = LeaderIdAndEpoch(-1, -1)
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -76,11 +76,13 @@ async def begin_acknowledgements(
     outcomes: dict[SessionPartition, Awaitable[Outcome]] = {}
     work = 0
     for partition, batches in acknowledgements.items():
-        work += sum(len(batch.types) for batch in batches)
-        outcomes[partition] = shares.acknowledge(member, partition, batches, is_renew=is_renew)
         if work > _PAUSE_AFTER:
             work = 0
             await services.heavy_work.pause_of(in_flight)
+        # One batch with one type may be over all that is in flight, cut as finely as can be.
+        work += 1 + sum(len(batch.types) for batch in batches)
+        work += shares.range_count(member.group_id, partition)
+        outcomes[partition] = shares.acknowledge(member, partition, batches, is_renew=is_renew)
     return outcomes
 
 

@@ -53,7 +53,7 @@ class ShareFetchParameters:
         self.wanted = wanted
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
+        self.max_bytes = max(max_bytes, 0)  # what a client says
         self.is_gone = is_gone
         self.reserve = reserve
 
@@ -95,7 +95,17 @@ Done = Callable[[Sequence[FetchedPartition]], None]
 class DelayedShareFetch(DelayedOperation):
     """A fetch between its first look at the share partitions and its results."""
 
-    __slots__ = ("_done", "_moved", "_parameters", "_partitions", "_pause", "_reads", "_spawn")
+    __slots__ = (
+        "_done",
+        "_moved",
+        "_parameters",
+        "_partitions",
+        "_pause",
+        "_readable",
+        "_readable_bytes",
+        "_reads",
+        "_spawn",
+    )
 
     def __init__(
         self,
@@ -117,32 +127,40 @@ class DelayedShareFetch(DelayedOperation):
         self._pause = pause
         self._spawn = spawn
         self._done = done
+        # About how many bytes could be acquired of each when it was looked at, and of all.
+        self._readable: dict[LoadedSharePartition, int] = {}
+        self._readable_bytes = 0
 
     def try_complete(self) -> bool:
-        """Whether there is an error or enough to read."""
+        """Whether there is an error or enough to read.
+
+        Very many that wait, each for very many share partitions, may be woken by one of them: then
+        only that one is looked at.
+        """
         moved = self._moved()
-        if moved is not None and moved.error is None and moved.fetch_offset is None:
-            return False
+        if moved is not None:
+            if moved.error is not None:
+                return True
+            if moved.fetch_offset is None:
+                return False
+            return self._parameters.min_bytes <= 1 or self._has_enough(moved)
         if any(one.take_over_error() for one in self._partitions):
             return True
         if self.timeout_ms <= 0:
             return True
         if self._parameters.min_bytes <= 1:
-            if moved is not None:
-                return True
             return any(one.fetch_offset is not None for one in self._partitions)
-        return self._readable_bytes() >= self._parameters.min_bytes
+        return any(
+            one.loaded is not None and self._has_enough(one.loaded) for one in self._partitions
+        )
 
-    def _readable_bytes(self) -> int:
-        """About how many bytes can be acquired now."""
-        size = 0
-        for one in self._partitions:
-            offset = one.fetch_offset
-            if offset is not None and one.loaded is not None:
-                size += _readable(one.loaded, offset)
-                if size >= self._parameters.min_bytes:
-                    break
-        return size
+    def _has_enough(self, loaded: LoadedSharePartition) -> bool:
+        """Look at one share partition; returns whether all have what the fetch waits for."""
+        offset = loaded.fetch_offset
+        size = 0 if offset is None else readable_bytes(loaded, offset)
+        self._readable_bytes += size - self._readable.get(loaded, 0)
+        self._readable[loaded] = size
+        return self._readable_bytes >= self._parameters.min_bytes
 
     def on_complete(self) -> None:
         """Lock what can be read now, and read it; without that, end."""
@@ -192,7 +210,7 @@ class DelayedShareFetch(DelayedOperation):
         if offset is None or offset >= limit:
             return
         log = loaded.partition.log
-        size_max = min(budget.partition_bytes, max(_readable(loaded, offset), 1))
+        size_max = min(budget.partition_bytes, max(readable_bytes(loaded, offset), 1))
         read: LogRead | None = log.read_nowait(offset, size_max, limit)
         if read is None:
             async with self._reads:
@@ -249,7 +267,7 @@ class _Budget:
         self._records -= sum(last - first + 1 for first, last, _ in one.acquired)
 
 
-def _readable(loaded: LoadedSharePartition, offset: int) -> int:
+def readable_bytes(loaded: LoadedSharePartition, offset: int) -> int:
     """About how many bytes from an offset on may be acquired now."""
     limit = min(loaded.limit_offset, loaded.records.window_end + 1)
     return loaded.partition.log.size_between(offset, limit)

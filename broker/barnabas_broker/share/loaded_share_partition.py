@@ -12,7 +12,7 @@ an outcome.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -265,12 +265,12 @@ class LoadedSharePartition:
                 counts.update(types)
         return transition
 
-    def release_member(self, member_id: str) -> bool:
-        """Give back all that a member has acquired; returns whether it had anything (SHR-20)."""
+    def release_members(self, member_ids: Collection[str]) -> bool:
+        """Give back all that members have acquired; returns whether that was anything (SHR-20)."""
         if not self.is_active:
             return False
         self.refresh_settings()
-        has_released = self.records.release_member(member_id)
+        has_released = self.records.release_members(member_ids)
         if has_released:
             self.changed()
         return has_released

@@ -12,7 +12,7 @@ after its write has succeeded, and until then nobody can acquire its offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -35,8 +35,9 @@ from barnabas_broker.share.share_settings import ShareSettings
 from barnabas_broker.share.transition import StateWrite, Transition
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
-EXPIRED_LOCKS_MAX: Final = 500
-"""So many locks end in one turn of the loop; each may have been on one offset alone."""
+EXPIRY_WORK_MAX: Final = 4_000
+"""So much is looked at in one turn of the loop to end locks: ranges, and some for each lock."""
+_EXPIRY_WORK_OF_LOCK: Final = 8
 _DEAD_LOCKS_MAX: Final = 64
 """So many locks that hold nothing are kept beside as many as there are live ones."""
 # What a state that was stored means to a new leader.
@@ -187,23 +188,25 @@ class SharePartition:
 
         Not all at once where they are very many: `next_expiry_ms` says whether some are left.
         """
-        count = 0
-        for _ in range(EXPIRED_LOCKS_MAX):
+        count = work = 0
+        while work < EXPIRY_WORK_MAX:
             expiry_ms = self.next_expiry_ms
             if expiry_ms is None or expiry_ms > now_ms:
                 break
             lock = heappop(self._locks)[2]
             count += lock.held_count
+            # A lock that was renewed for the first and the last offset is found among all of them.
             held = self.offsets.touching(lock.first_offset, lock.last_offset)
+            work += len(held) + _EXPIRY_WORK_OF_LOCK
             self._give_back([one for one in held if one.lock is lock])
         return count
 
-    def release_member(self, member_id: str) -> bool:
-        """Give back all that a member has acquired: its session is over (SHR-20).
+    def release_members(self, member_ids: Collection[str]) -> bool:
+        """Give back all that members have acquired: their sessions are over (SHR-20).
 
         Returns whether there was anything.
         """
-        held = [one for one in self.offsets if one.member_id == member_id and one.lock is not None]
+        held = [one for one in self.offsets if one.lock is not None and one.member_id in member_ids]
         self._give_back(held)
         return bool(held)
 
@@ -329,13 +332,16 @@ class SharePartition:
 
     def finish_write(self, write: StateWrite, error: KafkaError | None) -> None:
         """Make the acknowledgements of a write final, or take them back where it failed."""
-        for transition in write.transitions:
-            first, last = transition.first_offset, transition.last_offset
+        if write.transitions:
+            # In one pass: very many members may each have acknowledged the first and the last.
+            included = frozenset(write.transitions)
+            first = min(each.first_offset for each in included)
+            last = max(each.last_offset for each in included)
             for changed in self.offsets.touching(first, last):
-                if changed.transition is transition:
+                if changed.transition in included:
                     self._finish(changed, is_written=error is None)
             self.offsets.join(first, last)
-        self.offsets.advance_start()
+            self.offsets.advance_start()
         for transition in write.transitions:
             transition.on_done(error)
 

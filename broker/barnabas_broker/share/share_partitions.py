@@ -41,10 +41,14 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
 Outcome = KafkaError | None
-ACKNOWLEDGEMENT_BATCHES_MAX: Final = 4_000
-"""For one partition in a request: as many as there may be offsets in flight."""
-RELEASED_AT_ONCE: Final = 10
-"""So many share partitions are searched for what a member has before the loop goes on."""
+ACKNOWLEDGEMENT_BATCHES_MAX: Final = 10_000
+"""For one partition in a request: as many as there may be offsets in flight, by any setting."""
+ACKNOWLEDGEMENT_TYPES_MAX: Final = 20_000
+"""The same of types: more offsets than a client is ever given, holes in the log included."""
+SHARE_PARTITIONS_MAX: Final = 200_000
+"""In memory. Sessions forget partitions, whose state stays as long as the group has a session."""
+RELEASE_WORK_MAX: Final = 2_000
+"""So many share partitions and ranges are looked at in one turn of the loop."""
 LOOKED_UP_AT_ONCE: Final = 200
 """So many share partitions are found or made for one fetch before the loop goes on."""
 LOADS_AT_ONCE: Final = 50
@@ -116,7 +120,10 @@ class SharePartitions:
     def find_or_load(
         self, group_id: str, session_partition: SessionPartition
     ) -> LoadedSharePartition:
-        """Return the share partition; its state is read if it is not here. Raises: as `leader`."""
+        """Return the share partition; its state is read if it is not here.
+
+        Raises: as `leader`; KafkaError 15 where there is no room.
+        """
         partition = self.leader(session_partition)
         key = SharePartitionKey(group_id, *session_partition)
         loaded = self.loaded.get(key)
@@ -124,6 +131,10 @@ class SharePartitions:
             loaded.fence()
             loaded = None
         if loaded is None:
+            if len(self.loaded) >= SHARE_PARTITIONS_MAX:
+                raise KafkaError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, "there are too many share partitions here"
+                )
             loaded = LoadedSharePartition(
                 key, partition, self._context, on_change=self._changed, on_gone=self._gone
             )
@@ -232,19 +243,32 @@ class SharePartitions:
 
     async def end_session(self, key: MemberKey) -> None:
         """End the session of a member and release all that it has acquired (SHR-20)."""
-        session = self.sessions.close(key)
-        if session is None:
+        if self.sessions.close(key) is None:
             return
         self._disconnect(key)
-        for number, (topic_id, index) in enumerate(session.partitions):
-            loaded = self.loaded.get(SharePartitionKey(key.group_id, topic_id, index))
-            if self.sessions.find(key) is not None:
-                return  # the member is there again, and may have acquired more
-            has_released = loaded is not None and loaded.release_member(key.member_id)
-            if has_released or number % RELEASED_AT_ONCE == RELEASED_AT_ONCE - 1:
+        await self._release(key.group_id, {key.member_id})
+
+    async def _release(self, group_id: str, member_ids: set[str]) -> None:
+        """Release all that members without a session have, in whichever partitions of their group.
+
+        They may have acquired it in a session before the last one, or in a partition that this one
+        has forgotten.
+        """
+        work = 0
+        for loaded in list(self._by_group.get(group_id, {}).values()):
+            work += 1 + loaded.records.offsets.range_count
+            loaded.release_members(member_ids)
+            if work >= RELEASE_WORK_MAX:
+                work = 0
                 await self._pause()
-        if not self.sessions.group_size(key.group_id):
-            for loaded in list(self._by_group.get(key.group_id, {}).values()):
+                # Who is there again may have acquired more.
+                member_ids = {
+                    one
+                    for one in member_ids
+                    if self.sessions.find(MemberKey(group_id, one)) is None
+                }
+        if not self.sessions.group_size(group_id):
+            for loaded in list(self._by_group.get(group_id, {}).values()):
                 self._changed(loaded)
 
     def _connect(self, key: MemberKey, connection: Connection) -> None:
@@ -263,9 +287,22 @@ class SharePartitions:
             self._connections[connection].pop(key, None)
 
     def _connection_lost(self, connection: Connection) -> None:
-        for key in list(self._connections.pop(connection, {})):
-            self._connection_of.pop(key, None)
-            self._context.spawn(self.end_session(key))
+        gone: dict[str, set[str]] = {}
+        for key in self._connections.pop(connection, {}):
+            del self._connection_of[key]
+            if self.sessions.close(key) is not None:
+                gone.setdefault(key.group_id, set()).add(key.member_id)
+        if gone:
+            self._context.spawn(self._release_all(gone))
+
+    async def _release_all(self, gone: dict[str, set[str]]) -> None:
+        """Release what the members of a connection have, one group after the other."""
+        for group_id, member_ids in gone.items():
+            await self._pause()  # many connections may end at once
+            absent = {
+                one for one in member_ids if self.sessions.find(MemberKey(group_id, one)) is None
+            }
+            await self._release(group_id, absent)
 
     # Requests.
 
@@ -312,8 +349,13 @@ class SharePartitions:
         """Acknowledge what a member has acquired of one partition; returns what becomes of it."""
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         try:
-            if len(batches) > ACKNOWLEDGEMENT_BATCHES_MAX:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "too many acknowledgement batches")
+            if (
+                len(batches) > ACKNOWLEDGEMENT_BATCHES_MAX
+                or sum(len(batch.types) for batch in batches) > ACKNOWLEDGEMENT_TYPES_MAX
+            ):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "too many acknowledgement batches, or types"
+                )
             loaded = self.find(key.group_id, session_partition)
             transition = loaded.acknowledge(key.member_id, batches, is_renew=is_renew)
         except KafkaError as error:
@@ -325,6 +367,11 @@ class SharePartitions:
             transition.on_done = lambda error: _resolve(outcome, error)
         loaded.changed()
         return outcome
+
+    def range_count(self, group_id: str, session_partition: SessionPartition) -> int:
+        """How many ranges an acknowledgement of a partition may have to look at."""
+        loaded = self.loaded.get(SharePartitionKey(group_id, *session_partition))
+        return 0 if loaded is None else loaded.records.offsets.range_count
 
     def lock_duration_ms(self, group_id: str) -> int:
         """How long a lock lasts in a group."""

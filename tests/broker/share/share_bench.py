@@ -48,6 +48,7 @@ class ShareBroker:
         self.node = node
         self.settings = ShareSettings(record_lock_duration_ms=1_000)
         self.tasks: set[asyncio.Task[None]] = set()
+        self.pause_count = 0
         self.metrics = ShareMetrics()
         self.shares = SharePartitions(
             node.replicas,
@@ -59,9 +60,13 @@ class ShareBroker:
                 spawn=self._spawn,
                 metrics=self.metrics,
             ),
-            pause=lambda: asyncio.sleep(0),
+            pause=self._pause,
             session_slots=slots,
         )
+
+    async def _pause(self) -> None:
+        self.pause_count += 1
+        await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -165,6 +170,10 @@ class ShareBench:
     @property
     def node(self) -> ReplicaNode:
         return self.broker.node
+
+    @property
+    def pause_count(self) -> int:
+        return self.broker.pause_count
 
     def member(self, name: str = "m1", partitions: Sequence[int] = (0,)) -> Member:
         return Member(self.broker, name, partitions)

@@ -60,7 +60,7 @@ def acknowledge(partition: SharePartition, *acknowledged: tuple[int, int, int]) 
 
 def release(partition: SharePartition) -> None:
     """Release all that is acquired."""
-    partition.release_member(MEMBER)
+    partition.release_members({MEMBER})
 
 
 def new(**settings: int) -> SharePartition:

@@ -7,7 +7,7 @@ import pytest
 from barnabas_broker.share.in_flight import OffsetRange, OffsetsInFlight
 from barnabas_broker.share.persister import StateBatch
 from barnabas_broker.share.record_states import LEGAL, AcknowledgementBatch, RecordState
-from barnabas_broker.share.share_partition import EXPIRED_LOCKS_MAX, SharePartition
+from barnabas_broker.share.share_partition import EXPIRY_WORK_MAX, SharePartition
 from barnabas_broker.share.share_settings import ShareSettings
 from barnabas_broker.share.transition import StateWrite
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -143,7 +143,7 @@ def test_a_write_that_fails_without_a_lock_ends_the_attempt(limit: int, state: s
     """SHR-17: available, or archived at the limit."""
     partition = new(delivery_count_limit=limit)
     for _ in range(2):
-        partition.release_member(MEMBER)
+        partition.release_members({MEMBER})
         take(partition, batches(2))
     acknowledge(partition, (1, 1, [ACCEPT]))
     assert partition.expire_locks(LOCK_MS) == 2
@@ -172,14 +172,14 @@ def test_locks_run_out_at_their_time_and_count_an_attempt() -> None:
 def test_the_last_attempt_ends_in_the_archive(way: str) -> None:
     """SHR-11: at release, when the lock runs out, and with the session."""
     partition = acquired(1, delivery_count_limit=2)
-    partition.release_member(MEMBER)
+    partition.release_members({MEMBER})
     take(partition, batches(1))
     if way == "release":
         acknowledge(partition, (0, 0, [RELEASE]))
     elif way == "expiry":
         partition.expire_locks(LOCK_MS)
     else:
-        partition.release_member(MEMBER)
+        partition.release_members({MEMBER})
     if way == "release":
         assert written(partition).batches == [StateBatch(0, 0, 4, 2)]
     assert partition.start_offset == 1
@@ -189,10 +189,10 @@ def test_a_changed_limit_applies_from_the_next_end_of_an_attempt() -> None:
     """SHR-11, SHR-38."""
     partition = acquired(1)
     partition.settings = ShareSettings(delivery_count_limit=2)
-    partition.release_member(MEMBER)
+    partition.release_members({MEMBER})
     take(partition, batches(1))
     partition.settings = ShareSettings(delivery_count_limit=3)
-    partition.release_member(MEMBER)
+    partition.release_members({MEMBER})
     assert partition.next_fetch_offset == 0
 
 
@@ -269,7 +269,7 @@ def test_ranges_are_joined_when_nothing_tells_them_apart() -> None:
         acknowledge(partition, (offset, offset, [RELEASE if offset % 2 else ACCEPT]))
     written(partition)
     assert partition.offsets.range_count == 100
-    partition.release_member(MEMBER)
+    partition.release_members({MEMBER})
     take(partition, batches(100))
     acknowledge(partition, *[(offset, offset, [ACCEPT]) for offset in range(1, 100, 2)])
     written(partition)
@@ -279,12 +279,33 @@ def test_ranges_are_joined_when_nothing_tells_them_apart() -> None:
 def test_very_many_locks_end_in_several_steps() -> None:
     """SHR-18: none of which keeps the loop."""
     partition = new()
-    for _ in range(EXPIRED_LOCKS_MAX + 1):
+    for _ in range(600):
         take(partition, batches(600), records_max=1, is_record_limit=True)
-    assert partition.expire_locks(LOCK_MS) == EXPIRED_LOCKS_MAX
+    ended = partition.expire_locks(LOCK_MS)
+    assert 100 < ended < 600
     assert partition.next_expiry_ms == LOCK_MS
-    assert partition.expire_locks(LOCK_MS) == 1
+    assert partition.expire_locks(LOCK_MS) == 600 - ended
     assert partition.next_expiry_ms is None
+
+
+def test_locks_over_everything_end_in_several_steps() -> None:
+    """SHR-18: each was renewed for an offset at either end of very many ranges."""
+    partition = acquired(2_000)
+
+    def renew(offsets: list[int]) -> None:
+        renewed = [AcknowledgementBatch(offset, offset, [RENEW]) for offset in offsets]
+        partition.acknowledge(MEMBER, renewed, 1, is_renew=True)
+
+    renew([*range(101, 1_801, 2)])
+    for first in range(40):
+        renew([first, 1_999 - first])
+    assert partition.offsets.range_count > 1_700
+    assert partition.expire_locks(LOCK_MS + 1) > 0
+    assert partition.next_expiry_ms == LOCK_MS + 1
+    for _ in range(2 * 40 * 1_800 // EXPIRY_WORK_MAX):
+        partition.expire_locks(LOCK_MS + 1)
+    assert partition.next_expiry_ms is None
+    assert partition.offsets.range_count == 1
 
 
 def test_locks_that_hold_nothing_any_more_are_forgotten() -> None:

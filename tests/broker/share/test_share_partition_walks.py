@@ -193,7 +193,7 @@ class Walk:
 
     def leave(self) -> None:
         member = self.random.choice(MEMBERS)
-        self.partition.release_member(member)
+        self.partition.release_members({member})
         self.model.release(member)
 
     def move_log_start(self) -> None:

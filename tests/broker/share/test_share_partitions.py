@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
-from barnabas_broker.share.loaded_share_partition import LoadState
+from barnabas_broker.share import delayed_share_fetch, share_partitions
+from barnabas_broker.share.acquisition import AcquireParameters
+from barnabas_broker.share.delayed_share_fetch import ShareFetchParameters
+from barnabas_broker.share.loaded_share_partition import LoadedSharePartition, LoadState
 from barnabas_broker.share.persister import StateBatch
 from barnabas_broker.share.record_states import RecordState
 from barnabas_protocol.errors import ErrorCode
@@ -14,7 +17,7 @@ from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.records.batch import iterate_headers
 from barnabas_protocol.records.control import ControlType, encode_marker
 from barnabas_protocol.records.record import Record, encode_batch
-from tests.broker.share.share_bench import ShareBench, key, share
+from tests.broker.share.share_bench import GROUP, ShareBench, at, key, share
 from tests.support.replica_nodes import TOPIC, led_by, soon, until
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -136,6 +139,57 @@ def test_a_fetch_waits_for_its_minimum_of_bytes() -> None:
         assert not fetch.done()
         bench.produce(1, size=900)
         assert await fetch == [(0, 1, 1)]
+
+    share(scenario)
+
+
+def test_a_share_partition_that_moves_is_the_only_one_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SHR-14: however many partitions those name that wait for their minimum of bytes."""
+    looked_at: list[int] = []
+    readable = delayed_share_fetch.readable_bytes
+
+    def counted(loaded: LoadedSharePartition, offset: int) -> int:
+        looked_at.append(loaded.key.partition)
+        return readable(loaded, offset)
+
+    async def scenario(bench: ShareBench) -> None:
+        for index in range(5):
+            bench.produce(1, size=100, index=index)
+        member = bench.member(partitions=range(5))
+        fetch = asyncio.ensure_future(member.acquire(min_bytes=2_000))
+        await until(lambda: sorted(looked_at)[:: max(len(looked_at) // 5, 1)] == [*range(5)])
+        looked_at.clear()
+        bench.produce(1, size=300, index=3)
+        await soon(lambda: bool(looked_at))
+        assert set(looked_at) == {3}
+        bench.produce(1, size=2_000, index=4)
+        assert len(await fetch) == 5
+
+    monkeypatch.setattr(delayed_share_fetch, "readable_bytes", counted)
+    share(scenario, partitions=5)
+
+
+def test_a_fetch_of_less_than_nothing_gives_no_memory_back() -> None:
+    """SHR-8: MaxBytes is what a client says; what is reserved is never negative in sum."""
+
+    async def scenario(bench: ShareBench) -> None:
+        member = bench.member()
+        await member.acquire(max_wait_ms=1)
+        bench.produce(1)
+        reserved: list[int] = []
+        parameters = ShareFetchParameters(
+            AcquireParameters(member_id="m1", records_max=10, batch_size=10),
+            max_wait_ms=1,
+            min_bytes=1,
+            max_bytes=-(2**31),
+            reserve=reserved.append,
+        )
+        done = asyncio.get_running_loop().create_future()
+        await bench.broker.shares.fetch(GROUP, [at()], parameters, done.set_result)
+        await done
+        assert reserved and reserved[0] >= 0 == sum(reserved)
 
     share(scenario)
 
@@ -401,6 +455,86 @@ def test_the_end_of_a_session_releases_what_its_member_has() -> None:
         assert await other.acquire() == [(0, 0, 2), (0, 0, 2)]
 
     share(scenario, partitions=2)
+
+
+def test_the_end_of_a_session_releases_what_an_earlier_one_acquired() -> None:
+    """SHR-20: every lock of the member, also in partitions that its session does not name."""
+
+    async def scenario(bench: ShareBench) -> None:
+        member, other = bench.member("a", (0, 1)), bench.member("b", (1,))
+        bench.produce(1, index=1)
+        assert await member.acquire() == [(0, 0, 1)]
+        session = bench.broker.shares.begin_session(member.member, member.connection, [at(0)])
+        assert session is not None
+        await bench.broker.shares.end_session(member.member)
+        assert await other.acquire(max_wait_ms=500) == [(0, 0, 2)]
+
+    share(scenario, partitions=2)
+
+
+def test_a_session_that_begins_when_a_connection_is_lost_goes_on() -> None:
+    """SHR-21: the connection takes along its own sessions only, and their locks."""
+
+    async def scenario(bench: ShareBench) -> None:
+        member, other = bench.member("a"), bench.member("b")
+        bench.produce(1)
+        await member.acquire()
+        member.connection.close()
+        again = bench.member("a")
+        await asyncio.sleep(0.1)
+        assert bench.broker.shares.is_open(again.session)
+        assert await other.acquire() == [(0, 0, 2)]
+
+    share(scenario)
+
+
+def test_the_end_of_a_session_lets_others_go_on_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SHR-20: also where all that is in flight is of other members."""
+
+    async def scenario(bench: ShareBench) -> None:
+        indexes = range(4)
+        other, member = bench.member("b", indexes), bench.member("a", indexes)
+        for index in indexes:
+            bench.produce(1, index=index)
+        acquired: list[tuple[int, int, int]] = []
+        while len(acquired) < 4:
+            acquired += await other.acquire()
+        pauses = bench.pause_count
+        await bench.broker.shares.end_session(member.member)
+        assert bench.pause_count - pauses == 4
+
+    monkeypatch.setattr(share_partitions, "RELEASE_WORK_MAX", 1)
+    share(scenario, partitions=4)
+
+
+def test_share_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SHR-21: sessions forget partitions, and name others."""
+
+    async def scenario(bench: ShareBench) -> None:
+        assert await bench.member("a").acquire(max_wait_ms=1) == []
+        refused = await bench.member("b", (1,)).error()
+        assert refused == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await bench.member("c").acquire(max_wait_ms=1) == []
+
+    monkeypatch.setattr(share_partitions, "SHARE_PARTITIONS_MAX", 1)
+    share(scenario, partitions=2)
+
+
+def test_acknowledgement_types_are_bounded() -> None:
+    """SHR-15: a hole of the log in flight may have room for millions."""
+
+    async def scenario(bench: ShareBench) -> None:
+        member = bench.member()
+        await member.acquire(max_wait_ms=1)
+        bench.broker.loaded().records.archive(1, 1_000_000)
+        count = share_partitions.ACKNOWLEDGEMENT_TYPES_MAX
+        refused = await member.acknowledge((1, count + 1, [0] * (count + 1)))
+        assert refused == ErrorCode.INVALID_REQUEST
+        assert await member.acknowledge((1, count, [0] * count)) == 0
+
+    share(scenario)
 
 
 def test_a_group_without_sessions_leaves_memory_when_all_is_written() -> None:
