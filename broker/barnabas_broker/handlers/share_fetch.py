@@ -187,6 +187,8 @@ async def _fetch(
             done(())
 
     in_flight.on_closed(closed)
+    if connection.is_closed:  # while the share partitions were looked up
+        closed()
     return await fetched
 
 

@@ -334,6 +334,9 @@ class SharePartitions:
             spawn=self._context.spawn,
             done=done,
         )
+        if parameters.is_gone():  # meanwhile: nobody would cancel it
+            delayed.force_complete()
+            return delayed
         keys = [one.loaded.key for one in fetched if one.loaded is not None]
         self.purgatory.try_complete_else_watch(delayed, keys)
         return delayed

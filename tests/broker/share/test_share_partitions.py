@@ -509,6 +509,25 @@ def test_the_end_of_a_session_lets_others_go_on_in_between(
     share(scenario, partitions=4)
 
 
+def test_a_fetch_whose_member_goes_while_it_begins_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SHR-14: nothing would end it but its time, which a client may set to weeks."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.member("b")
+        member = bench.member(partitions=range(3))
+        fetch = asyncio.ensure_future(member.fetch(max_wait_ms=2**31 - 1))
+        await asyncio.sleep(0)
+        member.connection.close()
+        assert not [one for one in await fetch if one.acquired]
+        assert bench.node.clock.monotonic_ms() < 1_000
+        assert not bench.broker.shares.purgatory.pending_count
+
+    monkeypatch.setattr(share_partitions, "LOOKED_UP_AT_ONCE", 1)
+    share(scenario, partitions=3)
+
+
 def test_share_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """SHR-21: sessions forget partitions, and name others."""
 
