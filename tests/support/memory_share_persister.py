@@ -91,7 +91,7 @@ class MemorySharePersister:
     ) -> None:
         await self._enter("write", key)
         state = self._known(key, leader_epoch)
-        if state_epoch < state.state_epoch:
+        if state_epoch != state.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
         update = state.update(
             state.leader_epoch, start_offset, delivery_complete_count, tuple(batches)

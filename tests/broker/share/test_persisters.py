@@ -126,3 +126,18 @@ def test_what_is_not_there_is_unknown_and_deleted_without_an_error(run: Run) -> 
             assert await code_of(persister.write(key, 1, 0, 0, 0, [])) is ErrorCode.INVALID_REQUEST
 
     run(work)
+
+
+def test_a_leader_writes_nothing_for_a_group_that_was_made_again(run: Run) -> None:
+    """SHR-25: a member that slept keeps the old state in memory; the new group begins elsewhere."""
+
+    async def scenario(persister: SharePersister) -> None:
+        await persister.initialize(KEY, 50, 100)
+        await persister.read(KEY, 3)
+        await persister.delete(KEY)
+        await persister.initialize(KEY, 1, 0)
+        fenced = await code_of(persister.write(KEY, 50, 3, 120, 0, ()))
+        assert fenced is ErrorCode.FENCED_STATE_EPOCH
+        assert (await persister.read(KEY, 3)).start_offset == 0
+
+    run(scenario)

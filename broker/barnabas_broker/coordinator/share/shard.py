@@ -214,7 +214,8 @@ class ShareShard:
         check_batches(batches)
         known = self._known(key)
         self._check_leader(known, leader_epoch)
-        if known.state_epoch > state_epoch:
+        # It is ahead where the group was deleted, and made again, since the leader has read.
+        if known.state_epoch != state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
         self._check_topic(key)
         return self._update(
