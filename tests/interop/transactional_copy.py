@@ -159,12 +159,24 @@ class Copying:
                     for copier in self._copiers:
                         copier.end()
             wanted = await read_all(self._cluster.bootstrap, SOURCE)
-            found = await read_all(self._cluster.bootstrap, COPY, is_committed=True)
+            found = await self._read_copy()
         return [
             f"partition {partition}: {difference(values(records), values(found[partition]))}"
             for partition, records in wanted.items()
             if values(records) != values(found[partition])
         ]
+
+    async def _read_copy(self) -> dict[int, list[Record]]:
+        """Read the copy when it is whole; the markers of its last transactions may be on their way.
+
+        After a minute, whatever is there.
+        """
+        deadline = time.monotonic() + 60
+        while True:
+            found = await read_all(self._cluster.bootstrap, COPY, is_committed=True)
+            is_whole = sum(map(len, found.values())) >= self._records
+            if is_whole or time.monotonic() > deadline:
+                return found
 
     async def _fill(self) -> None:
         async with Producer(self._cluster.bootstrap) as producer:
