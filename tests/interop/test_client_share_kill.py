@@ -111,9 +111,9 @@ def test_what_was_committed_is_final_although_the_broker_is_killed(
         tasks = [asyncio.create_task(workers.work()) for _ in range(3)]
         try:
             for number in range(ROUNDS):
+                wanted = len(workers.final) + 10
                 await send(share, TOPIC, [b"%d" % one for one in range(ROUND_SIZE)])
                 if number in (4, 8):
-                    wanted = len(workers.final) + 10
                     await until(_reached(workers, wanted))
                     await asyncio.to_thread(killed_broker.kill)
                     await asyncio.to_thread(killed_broker.start)

@@ -9,6 +9,7 @@ record once, in the order of the partition that it was copied from.
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import subprocess
@@ -89,6 +90,7 @@ class Copier:
             if self._process.poll() is None:
                 return
             self.failed_count += 1
+            self._close_input()
         self._start()
 
     def kill(self) -> None:
@@ -96,18 +98,25 @@ class Copier:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._close_input()
         self._start()
 
     def end(self) -> None:
         """Let it end in order, by closing its standard input."""
-        if self._process is None or self._process.stdin is None:
+        if self._process is None:
             return
-        self._process.stdin.close()
+        self._close_input()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _close_input(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
 
     def log_tail(self) -> str:
         """The end of what it printed."""

@@ -1,5 +1,7 @@
 """The copier with librdkafka."""
 
+import faulthandler
+import signal
 import sys
 import threading
 
@@ -66,6 +68,7 @@ class Copier:
                 call(*arguments, SECONDS)  # type: ignore[operator]
             except KafkaException as error:
                 if error.args[0].retriable():
+                    print(f"again: {error.args[0]!r}", file=sys.stderr, flush=True)
                     continue
                 raise
             return
@@ -75,6 +78,7 @@ class Copier:
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)
     is_over = threading.Event()
 
     def until_input_ends() -> None:
