@@ -425,4 +425,3 @@ def test_quotas_of_addresses_are_set_listed_and_deleted(cli: CommandLine) -> Non
     ):
         assert words in cli.error("quota", "set", *options, f"{rate}=1", code=2)
     assert "is not a valid IP" in cli.error("quota", "set", "--ip", "host", f"{rate}=1")
-    assert "is to be written as ::1" in cli.error("quota", "set", "--ip", "0::1", f"{rate}=1")
