@@ -276,9 +276,9 @@ class LocalLog:
             segment.first_timestamp = staged[0][4]
             self._set_roll_limits()
         before = len(segment.offset_index.entries) if segment.offset_index is not None else 0
+        if self._staged_gap_end:
+            self.gap_end, self._staged_gap_end = self._staged_gap_end, 0
         if self._is_following:
-            self.gap_end = max(self.gap_end, self._staged_gap_end)
-            self._staged_gap_end = 0
             for _, size, _, last_offset, max_timestamp in staged:
                 segment.note_batch(last_offset, max_timestamp, size, interval_bytes)
                 tail.skip(size)

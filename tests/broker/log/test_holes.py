@@ -15,7 +15,7 @@ from barnabas_broker.log.import_directory import import_partition, inspect_parti
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, TOPIC_ID, Bench, compacted, contents, put
-from tests.broker.log.log_fixtures import DIRECTORY, SMALL, LogFixture, config
+from tests.broker.log.log_fixtures import DIRECTORY, NOW_MS, SMALL, LogFixture, config
 from tests.support.simulated_disk import SimulatedDisk
 from tests.support.simulated_random import SimulatedRandom
 
@@ -250,6 +250,23 @@ def test_a_gap_that_a_killed_process_left_is_noted_by_the_next_flush() -> None:
         await fixture.log.flush()
         await fixture.reopen(was_clean=False, is_page_cache_lost=True)
         assert await fixture.offsets() == GAPS
+
+    asyncio.run(scenario())
+
+
+def test_a_gap_that_a_follower_staged_is_noted_though_it_leads_when_it_is_written() -> None:
+    """Nothing makes the log write what is staged when it is led from now on."""
+    fixture = LogFixture()
+
+    async def scenario() -> None:
+        for offset in (0, 40):
+            records = [Record(offset, NOW_MS, b"key", b"value")]
+            batch = encode_batch(records, base_offset=offset, leader_epoch=0)
+            fixture.log.append_as_follower(batch)
+        fixture.append(b"led", epoch=1)
+        await fixture.log.flush()
+        await fixture.reopen(was_clean=False, is_page_cache_lost=True)
+        assert await fixture.offsets() == [0, 40, 41]
 
     asyncio.run(scenario())
 
