@@ -100,13 +100,8 @@ def create(
         raise click.UsageError("Name the resource with --name; '*' means all.")
 
     async def work(admin: Admin) -> None:
-        from barnabas_client.admin.values.acls import (
-            AclBinding,
-            AclOperation,
-            AclPermission,
-            AclResourceType,
-            PatternType,
-        )
+        from barnabas_client.admin.values.acls import AclBinding
+        from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 
         bindings = [
             AclBinding(
@@ -168,7 +163,8 @@ async def _find(
 
 
 def _filter(resource: str | None, name: str | None, principal: str | None) -> Any:
-    from barnabas_client.admin.values.acls import AclFilter, AclResourceType
+    from barnabas_client.admin.values.acls import AclFilter
+    from barnabas_protocol.acl import AclResourceType
 
     kind = AclResourceType.ANY if resource is None else _member(AclResourceType, resource)
     if principal is not None and ":" not in principal:

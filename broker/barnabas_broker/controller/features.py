@@ -8,6 +8,7 @@ first broker and controller can work with. Level 0 is off.
 |---|---|
 | 1 | the first release |
 | 2 | eligible leader replicas (`eligible_replicas`): partition records of version 2, empty ISRs |
+| 3 | records of ACLs and of SCRAM credentials: no older broker may skip a DENY (SEC-44) |
 
 | `transaction.version` (Kafka's) | since then |
 |---|---|
@@ -44,6 +45,8 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 SHARE_VERSION: Final = "share.version"
+SECURITY_LEVEL: Final = 3
+"""The level of `barnabas.version` from which ACLs and credentials may be written."""
 
 
 class FeatureRange(NamedTuple):
@@ -55,7 +58,7 @@ class FeatureRange(NamedTuple):
 
 SUPPORTED: Final[Mapping[str, FeatureRange]] = MappingProxyType(
     {
-        BARNABAS_VERSION: FeatureRange(1, 2),
+        BARNABAS_VERSION: FeatureRange(1, SECURITY_LEVEL),
         TRANSACTION_VERSION: FeatureRange(0, 2),
         GROUP_VERSION: FeatureRange(0, 1),
         SHARE_VERSION: FeatureRange(0, 1),
@@ -85,6 +88,18 @@ class FeatureChange:
 def finalized(image: MetadataImage) -> dict[str, int]:
     """The level of each feature that is on."""
     return {**INITIAL_LEVELS, **image.features}
+
+
+def require_security_records(image: MetadataImage) -> None:
+    """Refuse a change of ACLs or credentials below their level. Raises: KafkaError 35."""
+    level = finalized(image)[BARNABAS_VERSION]
+    if level < SECURITY_LEVEL:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"The cluster is at {BARNABAS_VERSION} {level}, and ACLs and SCRAM credentials need"
+            f" {SECURITY_LEVEL}: `barnabas cluster features`, or kafka-features, raises it once all"
+            " brokers are of this release.",
+        )
 
 
 class UnsupportedLevelError(MetadataLogError):

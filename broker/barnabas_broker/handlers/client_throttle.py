@@ -1,6 +1,6 @@
 """Quotas of one kind, of users and client ids: whose holds for a request, and how long it waits.
 
-A connection without a login is the user `ANONYMOUS`, as in Kafka.
+A user is a principal's name; without a log-in that is `ANONYMOUS`, as in Kafka.
 
 Source: KIP-13, KIP-55, KIP-124, KIP-219, QUO-2, QUO-4.
 """
@@ -14,7 +14,6 @@ from barnabas_broker.env.clock import Clock
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import Limit, QuotaBuckets, client_matches
 
-ANONYMOUS: Final = "ANONYMOUS"
 THROTTLE_MS_MAX: Final = 2**31 - 1
 
 LimitT = TypeVar("LimitT", bound=Limit)
@@ -22,8 +21,7 @@ LimitT = TypeVar("LimitT", bound=Limit)
 
 def user_of(in_flight: InFlightRequest) -> str:
     """The user whose quotas a request counts against."""
-    principal = in_flight.session.principal
-    return ANONYMOUS if principal is None else str(principal)
+    return in_flight.principal.name
 
 
 class ClientThrottle(Generic[LimitT]):

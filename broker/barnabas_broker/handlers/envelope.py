@@ -19,11 +19,12 @@ from barnabas_broker.handlers.dispatch import (
     load_api,
     read_whole,
 )
-from barnabas_broker.handlers.forwarding import ForwardedRequest
+from barnabas_broker.handlers.forwarding import ForwardedRequest, unpacked_address
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
 from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.security.principal import ANONYMOUS
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
@@ -78,7 +79,13 @@ async def _carried_out(
         inner_request = read_whole(api, frame, version, header.position)
     api.requests_count += 1
     in_flight.inner_key = key
-    inner = ForwardedRequest(in_flight.session, frame, in_flight.received_ns)
+    inner = ForwardedRequest(
+        in_flight.session,
+        frame,
+        in_flight.received_ns,
+        principal=ANONYMOUS,
+        host=unpacked_address(bytes(request.client_host_address)),
+    )
     inner.api_key, inner.api_version = key, version
     inner.correlation_id, inner.client_id = header.correlation_id, header.client_id
     work = _response(api, services, inner, inner_request)

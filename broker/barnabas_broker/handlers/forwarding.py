@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.network.session import InFlightRequest, Session
+from barnabas_broker.security.principal import Principal
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey, response_header_version
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -29,10 +30,34 @@ _WITHOUT_THROTTLE: Final = (ApiKey.DESCRIBE_QUORUM,)
 class ForwardedRequest(InFlightRequest):
     """A client's request that another broker has sent on: its session is that broker's.
 
-    Gets no response itself, for the envelope does; its connection is not here to be muted.
+    Gets no response itself, for the envelope does; its connection is not here to be muted. Who
+    requests it, and from where, the envelope says.
     """
 
-    __slots__ = ()
+    __slots__ = ("_host", "_principal")
+
+    def __init__(
+        self,
+        session: Session,
+        frame: memoryview,
+        received_ns: int,
+        *,
+        principal: Principal,
+        host: str,
+    ) -> None:
+        super().__init__(session, frame, received_ns)
+        self._principal = principal
+        self._host = host
+
+    @property
+    def principal(self) -> Principal:
+        """Whose connection to the other broker it came by."""
+        return self._principal
+
+    @property
+    def host(self) -> str:
+        """The address of the client, which is connected to the other broker."""
+        return self._host
 
 
 class ForwardedFrame(NamedTuple):
@@ -155,3 +180,11 @@ def packed_address(host: str) -> bytes:
         return ipaddress.ip_address(host).packed
     except ValueError:
         return b""
+
+
+def unpacked_address(packed: bytes) -> str:
+    """The client's address in an envelope; empty where it has none."""
+    try:
+        return str(ipaddress.ip_address(packed))
+    except ValueError:
+        return ""

@@ -23,13 +23,14 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.connection_limits import describe_peer
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
+from barnabas_broker.security.principal import ANONYMOUS, Principal
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.connection.framing import FrameError, FrameReceiver, SharedBuffer
 from barnabas_protocol.connection.server import ServerConnection
@@ -164,6 +165,16 @@ class InFlightRequest:
         self.correlation_id = 0
         self.client_id: str | None = None
 
+    @property
+    def principal(self) -> Principal:
+        """Who requests this: once it has logged in, a connection's principal stays."""
+        return self.session.principal
+
+    @property
+    def host(self) -> str:
+        """The address that the request came from."""
+        return self.session.host
+
     def reply(self, parts: Sequence[Buffer]) -> None:
         """Respond with the concatenation of the parts, without size prefix.
 
@@ -266,7 +277,7 @@ class Session(asyncio.BufferedProtocol):
         self.host = ""
         self.peer = "unknown"
         self.listener_name = listener.name
-        self.principal: Any = None  # the authenticator's
+        self.principal = ANONYMOUS  # until the authenticator knows better
         self.client_software: tuple[str, str] | None = None
         self.last_active_ns = 0
         self.closing_since_ns = -1  # when it was closed from here

@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from barnabas_client.admin.outcome import Outcomes as Outcomes
     from barnabas_client.admin.values.acls import AclBinding as AclBinding
     from barnabas_client.admin.values.acls import AclFilter as AclFilter
-    from barnabas_client.admin.values.acls import AclOperation as AclOperation
-    from barnabas_client.admin.values.acls import AclPermission as AclPermission
-    from barnabas_client.admin.values.acls import AclResourceType as AclResourceType
-    from barnabas_client.admin.values.acls import PatternType as PatternType
     from barnabas_client.admin.values.cluster import BrokerDescription as BrokerDescription
     from barnabas_client.admin.values.cluster import ClusterDescription as ClusterDescription
     from barnabas_client.admin.values.cluster import FeaturesDescription as FeaturesDescription
@@ -88,6 +84,10 @@ if TYPE_CHECKING:
     )
     from barnabas_client.admin.values.transactions import TransactionListing as TransactionListing
     from barnabas_client.admin.values.transactions import TransactionState as TransactionState
+    from barnabas_protocol.acl import AclOperation as AclOperation
+    from barnabas_protocol.acl import AclPermission as AclPermission
+    from barnabas_protocol.acl import AclResourceType as AclResourceType
+    from barnabas_protocol.acl import PatternType as PatternType
 
 _NAMES_BY_MODULE = {
     "admin": "Admin",

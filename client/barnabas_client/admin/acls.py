@@ -9,14 +9,8 @@ from barnabas_client.admin.api_errors import ApiError, error_of
 from barnabas_client.admin.lookup_strategies import AnyBrokerStrategy
 from barnabas_client.admin.outcome import Outcomes
 from barnabas_client.admin.routing import AdminRouting, Call, RequestContext, nameless
-from barnabas_client.admin.values.acls import (
-    AclBinding,
-    AclFilter,
-    AclOperation,
-    AclPermission,
-    AclResourceType,
-    PatternType,
-)
+from barnabas_client.admin.values.acls import AclBinding, AclFilter
+from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from barnabas_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

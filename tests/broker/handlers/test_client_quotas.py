@@ -12,6 +12,7 @@ from barnabas_broker.handlers.client_quotas import ClientQuotas
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import Entity
+from barnabas_broker.security.principal import ANONYMOUS
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
@@ -35,8 +36,8 @@ PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
 
 
 def request_of(client_id: str | None) -> InFlightRequest:
-    session = SimpleNamespace(principal=None)
-    return cast(InFlightRequest, SimpleNamespace(session=session, client_id=client_id))
+    made = SimpleNamespace(principal=ANONYMOUS, client_id=client_id)
+    return cast(InFlightRequest, made)
 
 
 def throttle(rates: dict[Entity, float]) -> tuple[BandwidthThrottle, SimulatedClock]:

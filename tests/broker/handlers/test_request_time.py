@@ -1,6 +1,8 @@
 """The time of requests: what is counted for whom, step by step, and who has to wait."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +12,7 @@ from barnabas_broker.handlers.forwarding import ForwardedRequest
 from barnabas_broker.handlers.request_time import RequestTime
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.rate_limit import RateLimit
+from barnabas_broker.security.principal import ANONYMOUS
 from tests.support.simulated_clock import SimulatedClock
 
 BROKERS = "REPLICATION"
@@ -19,7 +22,7 @@ class Session:
     """A session that remembers for how long it was muted."""
 
     def __init__(self, listener_name: str = "PLAINTEXT") -> None:
-        self.principal = None
+        self.principal = ANONYMOUS
         self.listener_name = listener_name
         self.muted: list[int] = []
 
@@ -33,7 +36,9 @@ class Session:
 
 
 def request_of(
-    client_id: str, session: Session | None = None, kind: type[InFlightRequest] = InFlightRequest
+    client_id: str,
+    session: Session | None = None,
+    kind: Callable[..., InFlightRequest] = InFlightRequest,
 ) -> InFlightRequest:
     made = kind(cast(Any, session or Session()), memoryview(b""), 0)
     made.client_id = client_id
@@ -188,7 +193,9 @@ def test_brokers_are_exempt_and_counted_apart() -> None:
     of_broker = request_of("a", Session(BROKERS))
     made.time.dispatching(made.work(5_000))(of_broker)
     assert (muted(of_broker), made.time.exempt_ns) == ([], 5_000_000_000)
-    sent_on = request_of("a", Session(BROKERS), ForwardedRequest)
+    sent_on = request_of(
+        "a", Session(BROKERS), partial(ForwardedRequest, principal=ANONYMOUS, host="10.0.0.7")
+    )
 
     async def handled() -> Any:
         made.clock.advance(150)

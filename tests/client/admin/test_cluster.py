@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas_client.admin.values.acls import AclOperation
 from barnabas_client.admin.values.cluster import FeatureUpdate, FeatureUpgradeType, RaftEndpoint
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.errors import BarnabasError, NotFoundError, RejectedError, UnsupportedError
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from tests.client.admin.raw_requests import connected, create_topics, produce
@@ -90,21 +90,21 @@ def test_barnabas_tells_its_features_and_refuses_others(barnabas: str) -> None:
     async def run() -> None:
         async with connected(barnabas) as (_, admin):
             before = await admin.features.describe()
-            assert before.supported["barnabas.version"] == (1, 2)
+            assert before.supported["barnabas.version"] == (1, 3)
             assert before.supported["transaction.version"] == (0, 2)
             assert before.finalized == {
-                "barnabas.version": (2, 2),
+                "barnabas.version": (3, 3),
                 "transaction.version": (2, 2),
                 "group.version": (1, 1),
                 "share.version": (1, 1),
             }
             assert before.finalized_epoch is not None
-            for name, level in (("metadata.version", 7), ("barnabas.version", 3)):
+            for name, level in (("metadata.version", 7), ("barnabas.version", 4)):
                 outcomes = await admin.features.update({name: FeatureUpdate(level=level)})
                 error = outcomes[name].error
                 assert error is not None
                 assert error.code is ErrorCode.INVALID_UPDATE_VERSION
-            same = {"barnabas.version": FeatureUpdate(level=2)}
+            same = {"barnabas.version": FeatureUpdate(level=3)}
             assert (await admin.features.update(same))["barnabas.version"].is_ok
 
     asyncio.run(run())

@@ -9,15 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas_client.admin.scram import salted
-from barnabas_client.admin.values.acls import (
-    AclBinding,
-    AclFilter,
-    AclOperation,
-    AclPermission,
-    AclResourceType,
-    PatternType,
-    operations_of_bits,
-)
+from barnabas_client.admin.values.acls import AclBinding, AclFilter, operations_of_bits
 from barnabas_client.admin.values.quotas import DEFAULT, QuotaEntity, QuotaFilter
 from barnabas_client.admin.values.scram import (
     ScramCredential,
@@ -35,6 +27,7 @@ from barnabas_client.errors import (
     UnsupportedError,
     UsageError,
 )
+from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 from barnabas_protocol.errors import ErrorCode
 from tests.client.admin.raw_requests import connected, create_topics
 from tests.client.admin.secured_kafka import PASSWORD, USERNAME, SecuredKafka

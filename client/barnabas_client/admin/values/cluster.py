@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from barnabas_client.admin.values.acls import AclOperation
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.ids import ZERO_UUID, Uuid
 
 

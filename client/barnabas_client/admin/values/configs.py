@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from barnabas_client.admin.values.wire_enum import WireEnum
+from barnabas_protocol.wire_enum import WireEnum
 
 
 class ResourceType(WireEnum):

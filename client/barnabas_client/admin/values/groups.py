@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from barnabas_client.admin.values.acls import AclOperation
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.ids import TopicPartition
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas_client.admin.values.wire_enum import WireEnum
+from barnabas_protocol.wire_enum import WireEnum
 
 # Kafka refuses less; RFC 7677 asks for at least as many with SHA-256.
 ITERATIONS_MIN = 4096

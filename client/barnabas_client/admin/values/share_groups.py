@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas_client.admin.values.acls import AclOperation
 from barnabas_client.admin.values.groups import GroupState
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.ids import TopicPartition
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barnabas_client.admin.values.acls import AclOperation
 from barnabas_client.admin.values.groups import GroupState
+from barnabas_protocol.acl import AclOperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

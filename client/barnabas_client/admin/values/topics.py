@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from barnabas_client.admin.values.acls import AclOperation
 from barnabas_client.admin.values.configs import ConfigEntry
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.ids import ZERO_UUID, Uuid
 
 BROKER_DEFAULT = -1
