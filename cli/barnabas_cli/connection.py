@@ -15,7 +15,6 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -195,10 +194,12 @@ def connect(
     bootstrap_servers = bootstrap_servers or _environment("BOOTSTRAP_SERVERS")
     command_config = command_config or _environment("COMMAND_CONFIG")
     if command_config is not None:
-        from barnabas_broker.config.parse import parse_properties
-        from barnabas_cli.command_config import parsed
+        from barnabas_client.config.properties_file import (
+            client_settings_in,
+            read_properties_file,
+        )
 
-        settings.update(parsed(Path(command_config).read_text("utf-8"), parse_properties))
+        settings.update(client_settings_in(read_properties_file(command_config)))
     in_file = settings.pop("bootstrap_servers", None)
     return Connection(
         bootstrap_servers=bootstrap_servers or in_file or DEFAULT_BOOTSTRAP,

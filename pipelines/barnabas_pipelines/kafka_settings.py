@@ -1,7 +1,7 @@
 """What `kafka.…` options mean for `barnabas_client`: the settings of a Java client, translated.
 
 The connector hands them to a Java consumer or producer as they are. Here, each is a setting of
-`barnabas_client` with the same name, or one of a few that Java spells otherwise, or it has no
+`barnabas_client` with the same name, or one that Java or librdkafka spells otherwise, or it has no
 effect where there is no group; anything else is refused by name, never dropped in silence.
 
 Not here: `kafka.bootstrap.servers`, which is a row of `options.py`.
@@ -10,7 +10,6 @@ Invariants: no error repeats a password.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.config.consumer_settings import ConsumerSettings
 from barnabas_client.config.producer_settings import ProducerSettings
 from barnabas_client.config.settings import settings_of
+from barnabas_client.config.spellings import SPELLINGS, respelled
 from barnabas_client.errors import ConfigurationError
 from barnabas_pipelines.errors import OptionsError
 from barnabas_protocol.settings.kinds import OBJECT
@@ -63,20 +63,6 @@ WITHOUT_EFFECT: Final = frozenset(
     }
 )
 
-#: Spelled otherwise in Java, or with other words.
-JAVA_ONLY: Final = (
-    "sasl.jaas.config",
-    "ssl.endpoint.identification.algorithm",
-    "ssl.truststore.type",
-    "ssl.truststore.location",
-    "ssl.keystore.type",
-    "ssl.keystore.location",
-    "ssl.key.password",
-)
-
-_LOGIN_MODULE: Final = re.compile(r"\s*[\w.]*\b(?:Plain|Scram)LoginModule\s+(.*)", re.DOTALL)
-_LOGIN_ENTRY: Final = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
-
 
 def client_settings(given: Mapping[str, str], role: type[ClientSettings]) -> dict[str, Any]:
     """Keyword arguments for a client of the role; `given` has no `kafka.` before its names.
@@ -85,17 +71,28 @@ def client_settings(given: Mapping[str, str], role: type[ClientSettings]) -> dic
     """
     check_not_decided_here(given)
     known = usable_settings(role)
-    found: dict[str, Any] = {}
-    for name, text in given.items():
-        if name in WITHOUT_EFFECT and role is ConsumerSettings:
-            continue
-        if name in JAVA_ONLY:
-            found.update(_translated(name, text))
-        elif name.replace(".", "_") in known:
-            found[name.replace(".", "_")] = text
-        else:
-            raise OptionsError(_unknown(name, known))
+    silent = WITHOUT_EFFECT if role is ConsumerSettings else frozenset()
+    found = _respelled({name: text for name, text in given.items() if name not in silent})
+    for name in found:
+        if name not in known:
+            raise OptionsError(_unknown(name.replace("_", "."), known))
     return found
+
+
+def known_settings(given: Mapping[str, str], role: type[ClientSettings]) -> dict[str, Any]:
+    """The same of those that the role has; the others are another role's, or a Java client's.
+
+    Raises: OptionsError if what says how to log in or whom to trust cannot be used.
+    """
+    known = usable_settings(role)
+    return {name: text for name, text in _respelled(given).items() if name in known}
+
+
+def _respelled(given: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        return respelled(given)
+    except ConfigurationError as error:
+        raise OptionsError(f"{PREFIX}{error}") from None
 
 
 def check_not_decided_here(given: Mapping[str, str]) -> None:
@@ -136,54 +133,11 @@ def role_names() -> Mapping[str, type[ClientSettings]]:
 
 
 def _unknown(name: str, known: Mapping[str, Setting]) -> str:
-    candidates = [*(one.replace("_", ".") for one in known), *JAVA_ONLY, *WITHOUT_EFFECT]
+    spelled = (one.replace("_", ".") for one in (*known, *SPELLINGS))
+    candidates = [*spelled, *WITHOUT_EFFECT]
     near = nearest(name, candidates, _SIMILARITY_MIN)
     hint = f"did you mean {PREFIX}{near}? " if near is not None else ""
     return (
         f"{PREFIX}{name} is no setting of barnabas_client: {hint}docs/reference/pipelines.md lists "
         'them; what only the Java client has needs format("kafka")'
     )
-
-
-def _translated(name: str, text: str) -> dict[str, Any]:
-    match name:
-        case "sasl.jaas.config":
-            return _login(text)
-        case "ssl.endpoint.identification.algorithm":
-            if text.strip().lower() not in ("", "https"):
-                raise OptionsError(f"{PREFIX}{name}={text!r}: it must be https or empty")
-            return {"ssl_check_hostname": bool(text.strip())}
-        case "ssl.truststore.type" | "ssl.keystore.type":
-            if text.strip().upper() != "PEM":
-                raise OptionsError(
-                    f"{PREFIX}{name}={text!r}: only PEM can be read; convert the store, or use "
-                    f"{PREFIX}ssl.cafile and {PREFIX}ssl.certfile"
-                )
-            return {}
-        case "ssl.truststore.location":
-            return {"ssl_cafile": _pem_file(name, text)}
-        case "ssl.keystore.location":
-            return {"ssl_certfile": _pem_file(name, text)}
-        case _:
-            return {"ssl_password": text}
-
-
-def _pem_file(name: str, path: str) -> str:
-    if path.lower().endswith((".jks", ".p12", ".pfx")):
-        raise OptionsError(
-            f"{PREFIX}{name}={path!r}: only PEM can be read; convert the store with keytool and "
-            "openssl"
-        )
-    return path
-
-
-def _login(text: str) -> dict[str, Any]:
-    match = _LOGIN_MODULE.fullmatch(text)
-    entries = dict(_LOGIN_ENTRY.findall(match[1])) if match is not None else {}
-    if "username" not in entries or "password" not in entries:
-        raise OptionsError(
-            f"{PREFIX}sasl.jaas.config: it must name PlainLoginModule or ScramLoginModule with "
-            f"username and password; or use {PREFIX}sasl.username and {PREFIX}sasl.password"
-        )
-    unescaped = {key: re.sub(r"\\(.)", r"\1", value) for key, value in entries.items()}
-    return {"sasl_username": unescaped["username"], "sasl_password": unescaped["password"]}

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas_client.config.spellings import SPELLINGS
 from barnabas_pipelines import kafka_settings
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.kafka_settings import PREFIX
@@ -206,8 +207,8 @@ def _setting_lists() -> Iterator[str]:
         listed = ", ".join(f"`{PREFIX}{name.replace('_', '.')}`" for name in names)
         yield f"Settings of the client for {title}: {listed}."
         yield ""
-    java = ", ".join(f"`{PREFIX}{name}`" for name in kafka_settings.JAVA_ONLY)
-    yield f"Java's spellings that are understood too: {java}."
+    others = ", ".join(f"`{PREFIX}{name.replace('_', '.')}`" for name in sorted(SPELLINGS))
+    yield f"Java's and librdkafka's spellings that are understood too: {others}."
     yield ""
     silent = ", ".join(f"`{PREFIX}{name}`" for name in sorted(kafka_settings.WITHOUT_EFFECT))
     yield f"Accepted without effect when reading, because there is no group: {silent}."

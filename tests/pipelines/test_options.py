@@ -174,7 +174,7 @@ def test_a_java_login_is_understood() -> None:
     assert parsed.client_settings["sasl_password"] == 's"3;'
     assert "s\\" not in repr(parsed)
     text = refusal({**given, "kafka.sasl.jaas.config": 'Krb5LoginModule password="s3cret"'})
-    assert "PlainLoginModule or ScramLoginModule" in text
+    assert "PlainLoginModule, ScramLoginModule or OAuthBearerLoginModule" in text
     assert "s3cret" not in text
 
 

@@ -29,6 +29,7 @@ from barnabas_broker.config.listeners import (
     parse_protocol_map,
 )
 from barnabas_broker.config.share_group_settings import check_share_groups
+from barnabas_protocol.settings import properties
 from barnabas_protocol.settings.kinds import split_list
 from barnabas_protocol.settings.setting import by_name
 from barnabas_protocol.settings.suggestions import unknown_name
@@ -46,59 +47,11 @@ _LISTENER_PREFIX: Final = "listener.name."
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The keys and values of a Java properties file; a key given twice keeps the last value."""
-    properties: dict[str, str] = {}
-    pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.lstrip()
-        pending = ""
-        if not line or (line[0] in "#!" and line == raw.lstrip()):
-            continue
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            pending = line[:-1]
-            continue
-        key, value = _split_property(line)
-        properties[key] = value
-    if pending:
-        key, value = _split_property(pending)
-        properties[key] = value
-    return properties
-
-
-def _split_property(line: str) -> tuple[str, str]:
-    position = 0
-    while position < len(line) and line[position] not in "=: \t":
-        position += 2 if line[position] == "\\" else 1
-    rest = line[position:].lstrip(" \t")
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(" \t")
-    return _unescape(line[:position]), _unescape(rest).rstrip()
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    out: list[str] = []
-    position = 0
-    while position < len(text):
-        character = text[position]
-        position += 1
-        if character != "\\" or position >= len(text):
-            out.append(character)
-            continue
-        escaped = text[position]
-        position += 1
-        if escaped == "u":
-            digits = text[position : position + 4]
-            try:
-                out.append(chr(int(digits, 16)))
-            except ValueError:
-                raise ConfigError(f"\\u{digits} is not a character") from None
-            position += 4
-        else:
-            out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(escaped, escaped))
-    return "".join(out)
+    """The keys and values of a properties file. Raises: ConfigError."""
+    try:
+        return properties.parse_properties(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,15 @@ Source: the configuration of Kafka's Java client, KIP-899 and KIP-1102 (rebootst
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 from barnabas_client.config.settings import INT_MAX, LONG_MAX, accept_all, build, setting
+from barnabas_client.config.spellings import OAUTHBEARER, SASL_MECHANISMS, respelled
 from barnabas_client.errors import ConfigurationError
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 FRAME_BYTES_MAX: Final = 100_000_000
 """What librdkafka accepts too; a Fetch answer is bounded by `fetch_max_bytes` long before."""
 
@@ -177,26 +178,48 @@ class ClientSettings:
     )
     sasl_mechanism: str = setting(
         "PLAIN",
-        why="How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or what sasl_exchange speaks. "
-        "Java begins with GSSAPI.",
+        why="How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, or what "
+        "sasl_exchange speaks. Java begins with GSSAPI.",
     )
     sasl_username: str | None = setting(None, why="The name to log in with.")
     sasl_password: str | None = setting(None, secret=True, why="The password to log in with.")
+    sasl_oauthbearer_token_file: str | None = setting(
+        None,
+        why="OAUTHBEARER: a file with the token, such as a pod's ServiceAccount token. It is read "
+        "at each log-in, as its owner renews it.",
+    )
+    sasl_oauthbearer_token_callback: Callable[[], str | Awaitable[str]] | None = setting(
+        None,
+        why="OAUTHBEARER: gives the token, at each log-in; a coroutine function, or a function "
+        "that may take long: it is called in a thread.",
+    )
     sasl_exchange: Callable[[str], Any] | None = setting(
         None, why="For other mechanisms: gives a `SaslClient` for the broker's host name."
     )
     ssl_cafile: str | None = setting(
-        None, why="Certificates (PEM) that may have signed a broker's; default: the system's."
+        None,
+        why="Certificates (PEM) that may have signed a broker's; default: the system's. Like the "
+        "other files it is read anew for new connections when it has changed.",
     )
+    ssl_ca_pem: str | None = setting(None, why="The same as text, in place of a file.")
     ssl_certfile: str | None = setting(
-        None, why="The client's own certificate (PEM), where brokers ask for one."
+        None,
+        why="The client's own certificate (PEM) with its chain, where brokers ask for one; the key "
+        "may be in the same file.",
     )
+    ssl_certificate_pem: str | None = setting(None, why="The same as text, in place of a file.")
     ssl_keyfile: str | None = setting(
         None, why="The key (PEM) of ssl_certfile, if it is not in the same file."
     )
-    ssl_password: str | None = setting(None, secret=True, why="The password of ssl_keyfile.")
+    ssl_key_pem: str | None = setting(
+        None, secret=True, why="The key of ssl_certificate_pem as text (PEM); no file is written."
+    )
+    ssl_password: str | None = setting(None, secret=True, why="The password of the key.")
     ssl_check_hostname: bool = setting(
         True, why="Whether a broker's certificate must name the host that was connected to."
+    )
+    ssl_enabled_protocols: Sequence[str] = setting(
+        TLS_VERSIONS, choices=TLS_VERSIONS, why="The versions of TLS that may be spoken."
     )
     ssl_context: ssl.SSLContext | None = setting(
         None, why="A context made by the caller instead of the other ssl settings."
@@ -209,11 +232,11 @@ class ClientSettings:
 
     @classmethod
     def create(cls, values: Mapping[str, Any]) -> Self:
-        """Make settings from what a user gave; names may have Kafka's dots.
+        """Make settings from what a user gave; names may be Java's or librdkafka's, with dots.
 
         Raises: ConfigurationError naming the setting and what to do.
         """
-        return build(cls, values)
+        return build(cls, respelled(values))
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -248,10 +271,11 @@ class ClientSettings:
 
     def _check_sasl(self) -> None:
         if not self.uses_sasl:
-            if self.sasl_username is not None or self.sasl_password is not None:
+            given = [name for name in _LOGIN if getattr(self, name) is not None]
+            if given:
                 raise ConfigurationError(
-                    f"sasl_username or sasl_password is given, but security_protocol="
-                    f"{self.security_protocol} does not log in: set SASL_SSL or SASL_PLAINTEXT"
+                    f"{given[0]} is given, but security_protocol={self.security_protocol} does not "
+                    "log in: set SASL_SSL or SASL_PLAINTEXT"
                 )
             return
         if self.sasl_exchange is not None:
@@ -263,26 +287,62 @@ class ClientSettings:
                 "choose one of them, or give its exchange as sasl_exchange"
             )
         object.__setattr__(self, "sasl_mechanism", name)
-        for needed in ("sasl_username", "sasl_password"):
+        self._check_token_source(is_needed=name == OAUTHBEARER)
+        for needed in ("sasl_username", "sasl_password") if name != OAUTHBEARER else ():
             if getattr(self, needed) is None:
                 raise ConfigurationError(
                     f"{needed} is missing: security_protocol={self.security_protocol} with "
                     f"sasl_mechanism={name} needs it"
                 )
 
-    def _check_tls(self) -> None:
-        files = [name for name in _TLS_FILES if getattr(self, name) is not None]
-        if files and not self.uses_tls:
+    def _check_token_source(self, *, is_needed: bool) -> None:
+        given = [name for name in _TOKEN_SOURCES if getattr(self, name) is not None]
+        if not is_needed:
+            if given:
+                raise ConfigurationError(
+                    f"{given[0]} is given, but sasl_mechanism={self.sasl_mechanism} shows no "
+                    f"token: set {OAUTHBEARER}"
+                )
+        elif len(given) > 1:
+            raise ConfigurationError(f"{' and '.join(given)} are both given: keep one")
+        elif not given:
             raise ConfigurationError(
-                f"{files[0]} is given, but security_protocol={self.security_protocol} does not "
+                f"sasl_mechanism={OAUTHBEARER} needs a token: give {' or '.join(_TOKEN_SOURCES)}"
+            )
+
+    def _check_tls(self) -> None:
+        given = [name for name in _TLS if getattr(self, name) is not None]
+        if given and not self.uses_tls:
+            raise ConfigurationError(
+                f"{given[0]} is given, but security_protocol={self.security_protocol} does not "
                 "encrypt: set SSL or SASL_SSL"
             )
-        if self.ssl_context is not None and len(files) > 1:
+        if self.ssl_context is not None and len(given) > 1:
             raise ConfigurationError(
-                f"{files[0]} and ssl_context are both given: put the files into the context"
+                f"{given[0]} and ssl_context are both given: put the files into the context"
             )
-        if self.ssl_keyfile is not None and self.ssl_certfile is None:
-            raise ConfigurationError("ssl_keyfile is given without ssl_certfile: give both")
+        for file, text in (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_certificate_pem")):
+            if file in given and text in given:
+                raise ConfigurationError(f"{file} and {text} are both given: keep one")
+        for key, certificate in (
+            ("ssl_keyfile", "ssl_certfile"),
+            ("ssl_key_pem", "ssl_certificate_pem"),
+        ):
+            if key in given and certificate not in given:
+                raise ConfigurationError(f"{key} is given without {certificate}: give both")
+        if not self.ssl_enabled_protocols:
+            raise ConfigurationError("ssl_enabled_protocols is empty: name TLSv1.3 at least")
 
 
-_TLS_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_context")
+_TOKEN_SOURCES: Final = ("sasl_oauthbearer_token_file", "sasl_oauthbearer_token_callback")
+_LOGIN: Final = ("sasl_username", "sasl_password", *_TOKEN_SOURCES)
+_TLS: Final = (
+    "ssl_cafile",
+    "ssl_ca_pem",
+    "ssl_certfile",
+    "ssl_certificate_pem",
+    "ssl_keyfile",
+    "ssl_key_pem",
+    "ssl_password",
+    "ssl_context",
+)

@@ -7,7 +7,7 @@ because constructors take it by position. Ranges, defaults and meanings are ther
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypedDict
 
 from barnabas_client.config.serializers import Deserializer, Serializer
@@ -39,12 +39,18 @@ class ClientOptions(TypedDict, total=False):
     sasl_mechanism: str
     sasl_username: str | None
     sasl_password: str | None
+    sasl_oauthbearer_token_file: str | None
+    sasl_oauthbearer_token_callback: Callable[[], str | Awaitable[str]] | None
     sasl_exchange: Callable[[str], Any] | None
     ssl_cafile: str | None
+    ssl_ca_pem: str | None
     ssl_certfile: str | None
+    ssl_certificate_pem: str | None
     ssl_keyfile: str | None
+    ssl_key_pem: str | None
     ssl_password: str | None
     ssl_check_hostname: bool
+    ssl_enabled_protocols: Sequence[str]
     ssl_context: ssl.SSLContext | None
 
 

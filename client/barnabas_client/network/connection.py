@@ -33,6 +33,7 @@ from barnabas_client.errors import (
     UsageError,
     error_for,
 )
+from barnabas_client.network.login import Login
 from barnabas_client.network.tls import handshake_error
 from barnabas_client.network.transport import FrameTransport, connect_socket, start_transport
 from barnabas_protocol.connection.client import (
@@ -51,7 +52,7 @@ from barnabas_protocol.connection.framing import (
     SharedBuffer,
 )
 from barnabas_protocol.connection.handshake import Handshake, HandshakeError, Refusal
-from barnabas_protocol.connection.sasl import SaslClient, SaslError
+from barnabas_protocol.connection.sasl import SaslError
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.schema import Message
 
@@ -78,7 +79,8 @@ class Connection:
         client_id: str,
         software_version: str,
         shared_buffer: SharedBuffer,
-        create_sasl_client: Callable[[], SaslClient] | None,
+        login: Login | None,
+        host: str = "",
     ) -> None:
         self.peer = peer
         receiver = FrameReceiver(
@@ -88,13 +90,19 @@ class Connection:
             receiver,
             client_id=client_id,
             in_flight_max=settings.max_in_flight_requests_per_connection,
-            handshake=Handshake(SOFTWARE_NAME, software_version, create_sasl_client),
+            handshake=Handshake(
+                SOFTWARE_NAME,
+                software_version,
+                None if login is None else lambda: login.create(host),
+            ),
         )
         self.address = ("", 0)
         self.error: BarnabasError | None = None
         self.on_closed: Callable[[BarnabasError], None] = _ignore
         self._settings = settings
         self._clock = clock
+        self._login = login
+        self._preparation: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._transport = FrameTransport(
             receiver,
@@ -166,8 +174,11 @@ class Connection:
             raise
         except OSError as error:
             raise handshake_error(self.peer, error, settings.security_protocol) from error
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        self._transport.write(self.state.begin(deadline_ms))
+        if self._login is not None and self._login.is_prepared:
+            await self._login.prepare()
+        if not self.is_closed:
+            deadline_ms = self._clock.monotonic_ms() + timeout_ms
+            self._transport.write(self.state.begin(deadline_ms))
         await self._opened
         self._arm()
 
@@ -322,6 +333,8 @@ class Connection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._preparation is not None and self._preparation is not asyncio.current_task():
+            self._preparation.cancel()
         if not self._opened.done():
             self._opened.set_exception(error)
             self._opened.exception()  # nobody may be waiting any more
@@ -370,7 +383,7 @@ class Connection:
             due_ms = self._used_at_ms + self._settings.connections_max_idle_ms
         if self._waiters and state.throttled_until_ms > self._clock.monotonic_ms():
             due_ms = min(due_ms, state.throttled_until_ms)
-        if state.reauthenticate_at_ms is not None:
+        if state.reauthenticate_at_ms is not None and self._preparation is None:
             due_ms = min(due_ms, state.reauthenticate_at_ms)
         return due_ms
 
@@ -387,10 +400,41 @@ class Connection:
             self.disconnect(IdleError(f"the connection to {self.peer} was idle"))
             return
         if state.reauthenticate_at_ms is not None and now_ms >= state.reauthenticate_at_ms:
-            deadline_ms = now_ms + self._settings.request_timeout_ms
-            self._transport.write(state.begin_reauthentication(deadline_ms))
+            self._log_in_again()
         self._wake()
         self._arm()
+
+    def _log_in_again(self) -> None:
+        """Begin the re-authentication, or first get what it needs; requests go on meanwhile."""
+        if self._login is None or not self._login.is_prepared:
+            self._begin_reauthentication()
+        elif self._preparation is None:
+            self._preparation = self._loop.create_task(self._prepare_log_in())
+
+    async def _prepare_log_in(self) -> None:
+        assert self._login is not None
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                await self._login.prepare()
+        except (BarnabasError, TimeoutError) as error:
+            message = f"{self.peer}: the session ends and cannot be prolonged: {error}"
+            self.disconnect(DisconnectedError(message))
+        else:
+            if not self.is_closed:
+                self._begin_reauthentication()
+        finally:
+            self._preparation = None
+        if not self.is_closed:
+            self._arm()
+
+    def _begin_reauthentication(self) -> None:
+        deadline_ms = self._clock.monotonic_ms() + self._settings.request_timeout_ms
+        try:
+            buffers = self.state.begin_reauthentication(deadline_ms)
+        except Exception as error:  # e.g. a sasl_exchange of the caller's that is broken
+            self.disconnect(self._failure(error))
+        else:
+            self._transport.write(buffers)
 
     def _time_out(self, now_ms: int) -> None:
         """Give the connection up: who does not respond to one request gets no more (CLI-5)."""

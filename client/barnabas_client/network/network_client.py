@@ -9,7 +9,6 @@ Source: CLI-1, CLI-7; KIP-899 and KIP-1102 (rebootstrap).
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -25,10 +24,11 @@ from barnabas_client.errors import (
     UnsupportedError,
 )
 from barnabas_client.network.connection import Connection
+from barnabas_client.network.login import Login
 from barnabas_client.network.node_connections import Address, NodeConnections, broker_id
+from barnabas_client.network.tls import TlsContexts
 from barnabas_protocol import codec
 from barnabas_protocol.api import KNOWN, ApiKey
-from barnabas_protocol.connection.sasl import SaslClient
 from barnabas_protocol.schema import Message
 
 FIRST_BOOTSTRAP_ID: Final = -2
@@ -45,8 +45,8 @@ class NetworkClient:
         *,
         client_id: str,
         software_version: str,
-        tls: ssl.SSLContext | None,
-        create_sasl_client: Callable[[str], SaslClient] | None,
+        tls: TlsContexts,
+        login: Login | None,
         on_disconnect: Callable[[int, BarnabasError], None],
     ) -> None:
         self.settings = settings
@@ -64,7 +64,7 @@ class NetworkClient:
             client_id=client_id,
             software_version=software_version,
             tls=tls,
-            create_sasl_client=create_sasl_client,
+            login=login,
             address_of=self.address_of,
             on_disconnect=on_disconnect,
         )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,9 +22,10 @@ from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.env import Environment
 from barnabas_client.errors import BarnabasError, BrokerUnreachableError, ClosedError
 from barnabas_client.network.connection import Connection, IdleError, again
+from barnabas_client.network.login import Login
+from barnabas_client.network.tls import TlsContexts
 from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
 from barnabas_protocol.connection.framing import SharedBuffer
-from barnabas_protocol.connection.sasl import SaslClient
 
 COORDINATOR_BASE: Final = 1 << 32
 
@@ -61,8 +61,8 @@ class NodeConnections:
         *,
         client_id: str,
         software_version: str,
-        tls: ssl.SSLContext | None,
-        create_sasl_client: Callable[[str], SaslClient] | None,
+        tls: TlsContexts,
+        login: Login | None,
         address_of: Callable[[int], Address | None],
         on_disconnect: Callable[[int, BarnabasError], None],
     ) -> None:
@@ -71,7 +71,7 @@ class NodeConnections:
         self._client_id = client_id
         self._software_version = software_version
         self._tls = tls
-        self._create_sasl_client = create_sasl_client
+        self._login = login
         self._address_of = address_of
         self._on_disconnect = on_disconnect
         self._shared_buffer = SharedBuffer()
@@ -227,7 +227,6 @@ class NodeConnections:
         if address is None:
             raise BrokerUnreachableError(f"broker {broker_id(node_id)} is not known any more")
         host, port = address
-        create = self._create_sasl_client
         connection = Connection(
             _peer(node_id, host, port),
             self._settings,
@@ -235,11 +234,12 @@ class NodeConnections:
             client_id=self._client_id,
             software_version=self._software_version,
             shared_buffer=self._shared_buffer,
-            create_sasl_client=None if create is None else lambda: create(host),
+            login=self._login,
+            host=host,
         )
         connection.on_closed = self._closing(node_id, node, connection)
         timeout_ms = self._setup.wait_ms(node.failures, self._environment.random.random())
-        await connection.open(host, port, self._tls, timeout_ms)
+        await connection.open(host, port, await self._tls.current(), timeout_ms)
         return connection
 
     def _take_failure(self, node: _Node, error: BarnabasError) -> None:

@@ -5,7 +5,6 @@ It exists from `Client.start` on, because all of it needs the running loop.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from importlib import metadata as distribution
 from typing import Any
@@ -15,24 +14,18 @@ from barnabas_client.cluster.metadata_cache import MetadataCache
 from barnabas_client.config.client_settings import ClientSettings
 from barnabas_client.env import Environment
 from barnabas_client.errors import (
-    AuthenticationError,
     BarnabasError,
     BrokerUnreachableError,
     RetriableError,
 )
 from barnabas_client.network.coordinators import CoordinatorCache, CoordinatorType
+from barnabas_client.network.login import login_of
 from barnabas_client.network.metadata_refresher import MetadataRefresher
 from barnabas_client.network.metadata_source import MetadataSource
 from barnabas_client.network.network_client import NetworkClient, newest_version
 from barnabas_client.network.node_connections import COORDINATOR_BASE
-from barnabas_client.network.tls import create_context
+from barnabas_client.network.tls import TlsContexts
 from barnabas_protocol.api import ApiKey
-from barnabas_protocol.connection.sasl import (
-    PlainSaslClient,
-    SaslClient,
-    SaslError,
-    ScramSaslClient,
-)
 
 _LOWEST_VERSION_BY_TYPE = {
     CoordinatorType.GROUP: 0,
@@ -58,8 +51,8 @@ class RunningClient:
             environment,
             client_id=client_id,
             software_version=distribution.version("barnabas"),
-            tls=create_context(settings),
-            create_sasl_client=_sasl_client_factory(settings),
+            tls=TlsContexts(settings),
+            login=login_of(settings),
             on_disconnect=self._disconnected,
         )
         source = MetadataSource(
@@ -112,25 +105,3 @@ class RunningClient:
 
     async def _request(self, node_id: int, request: Any, version: int) -> Any:
         return await self.network.request(node_id, request, version, None)
-
-
-def _sasl_client_factory(settings: ClientSettings) -> Callable[[str], SaslClient] | None:
-    if not settings.uses_sasl:
-        return None
-    if settings.sasl_exchange is not None:
-        return settings.sasl_exchange
-    username, password = settings.sasl_username, settings.sasl_password
-    assert username is not None and password is not None
-    mechanism = settings.sasl_mechanism
-
-    def create(_: str) -> SaslClient:
-        if mechanism != PlainSaslClient.mechanism:
-            return ScramSaslClient(mechanism, username, password, secrets.token_urlsafe(24))
-        try:
-            return PlainSaslClient(username, password)
-        except SaslError as error:
-            raise AuthenticationError(
-                f"sasl_username and sasl_password cannot be sent: {error.reason}"
-            ) from error
-
-    return create

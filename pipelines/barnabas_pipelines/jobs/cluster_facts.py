@@ -21,7 +21,6 @@ from barnabas_client.errors import (
 )
 from barnabas_pipelines import kafka_settings
 from barnabas_pipelines.errors import (
-    OptionsError,
     PipelineError,
     TopicGoneError,
     UnreachableError,
@@ -65,19 +64,17 @@ class ClusterFacts:
     def of(cls, settings: JobSettings) -> Self:
         """Connect as a job's source does, with the same credentials.
 
-        Settings that only a Java client has are left out.
+        Settings that only a Java client has are left out, but for those of security.
+        Raises: OptionsError.
         """
         from barnabas_client.config.admin_settings import AdminSettings
 
-        found: dict[str, Any] = {}
-        for name, text in (settings.values.get("source-option") or {}).items():
-            if not name.lower().startswith(kafka_settings.PREFIX):
-                continue
-            one = {name.lower().removeprefix(kafka_settings.PREFIX): text}
-            try:
-                found.update(kafka_settings.client_settings(one, AdminSettings))
-            except OptionsError:
-                continue
+        given = {
+            name.lower().removeprefix(kafka_settings.PREFIX): str(text)
+            for name, text in (settings.values.get("source-option") or {}).items()
+            if name.lower().startswith(kafka_settings.PREFIX)
+        }
+        found = kafka_settings.known_settings(given, AdminSettings)
         return cls(settings["bootstrap-servers"], found)
 
     def topics(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas_client.config import ClientSettings
+from barnabas_client.config.properties_file import client_settings_in, read_properties_file
 from barnabas_client.errors import (
     AuthenticationError,
     BarnabasError,
@@ -15,6 +16,8 @@ from barnabas_client.errors import (
 )
 from barnabas_client.network import Client
 from barnabas_protocol.messages.metadata import MetadataRequest
+from tests.support.apache_kafka import kafka_jars
+from tests.support.cache import run
 from tests.support.in_process_broker import eventually
 from tests.support.secure_kafka import PASSWORD, USERNAME, SecureKafka
 
@@ -37,7 +40,7 @@ def settings(kafka: SecureKafka, protocol: str, **more: object) -> ClientSetting
         "bootstrap_servers": kafka.address(protocol),
         "security_protocol": protocol,
     }
-    if protocol.startswith("SASL"):
+    if protocol.startswith("SASL") and more.get("sasl_mechanism") != "OAUTHBEARER":
         values |= {"sasl_username": USERNAME, "sasl_password": PASSWORD}
     if protocol.endswith("SSL"):
         values |= {"ssl_cafile": str(kafka.tls.authority)}
@@ -184,3 +187,39 @@ def test_a_client_certificate_can_be_given(kafka: SecureKafka, tmp_path: Path) -
     enter(settings(kafka, "SSL", **files, ssl_keyfile=str(kafka.tls.client_key)))
     with pytest.raises(ConfigurationError, match="ssl_certfile"):
         asyncio.run(Client(settings(kafka, "SSL", **files)).start())
+
+
+def test_a_token_in_a_file_lets_us_in(kafka: SecureKafka, tmp_path: Path) -> None:
+    """SEC-100: OAUTHBEARER as Kafka verifies it, by JWKS, issuer and audience."""
+    path = tmp_path / "token"
+    path.write_text(kafka.tokens.token("svc") + "\n")
+    tokens = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_file": str(path)}
+    enter(settings(kafka, "SASL_SSL", **tokens))
+    path.write_text(kafka.tokens.token("svc", aud="somebody-else"))
+    error = refusal(settings(kafka, "SASL_SSL", **tokens))
+    assert isinstance(error, AuthenticationError)
+    assert "OAUTHBEARER" in str(error)
+    assert "eyJ" not in str(error)
+
+
+def test_one_properties_file_serves_java_and_us(kafka: SecureKafka, tmp_path: Path) -> None:
+    """SEC-100: what Kafka's own tool logs in with is read by this client."""
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        f'  username="{USERNAME}" password="{PASSWORD}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={kafka.tls.authority}\n"
+    )
+    run_java_tool(
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", kafka.address("SASL_SSL"), "--list"),
+        *("--command-config", str(path)),
+    )
+    found = client_settings_in(read_properties_file(path))
+    enter(ClientSettings.create({"bootstrap_servers": kafka.address("SASL_SSL"), **found}))
+
+
+def run_java_tool(name: str, *arguments: str) -> None:
+    jars = f"{kafka_jars()}/*"
+    run(["java", "-XX:TieredStopAtLevel=1", "-cp", jars, name, *arguments])
