@@ -5,15 +5,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.server import Server
 
 DEADLINE_SECONDS = 20
 
 
 @asynccontextmanager
-async def running_broker(directory: Path, **properties: str) -> AsyncIterator[Server]:
+async def running_broker(
+    directory: Path, authorizer: Authorizer | None = None, **properties: str
+) -> AsyncIterator[Server]:
     """Start a broker on the directory and stop it cleanly; `a_b` stands for the property `a.b`."""
-    server = broker_on(directory, **properties)
+    server = broker_on(directory, authorizer, **properties)
     await server.start()
     try:
         yield server
@@ -21,7 +24,7 @@ async def running_broker(directory: Path, **properties: str) -> AsyncIterator[Se
         await server.stop()
 
 
-def broker_on(directory: Path, **properties: str) -> Server:
+def broker_on(directory: Path, authorizer: Authorizer | None = None, **properties: str) -> Server:
     """A broker that is not started yet."""
     return Server(
         {
@@ -37,7 +40,8 @@ def broker_on(directory: Path, **properties: str) -> Server:
             # Any free port: other suites and brokers may run beside this one.
             "admin.http.port": "0",
             **{key.replace("_", "."): value for key, value in properties.items()},
-        }
+        },
+        authorizer=authorizer,
     )
 
 

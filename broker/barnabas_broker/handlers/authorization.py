@@ -1,20 +1,29 @@
 """Whether a request's principal may do what it asks for.
 
 Without an authorizer everybody may do everything. Rights come before look-ups: who may not see a
-resource is told the same whether it exists or not (SEC-46).
+resource is told the same whether it exists or not (SEC-46). Brokers may do everything by their own
+listener: they hold CLUSTER_ACTION, by which they follow every partition (SEC-60).
+
+Not here: which API needs what (`rights.py`), and what decides (`security/`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Set
+from typing import Final, TypeVar
 
+from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.handlers.forwarding import ForwardedRequest
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_broker.security.authorizer import CLUSTER_NAME
+from barnabas_broker.security.allowed_names import AllowedNames
+from barnabas_broker.security.authorizer import CLUSTER_NAME, Authorizer
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
-REFUSALS = {
+Resource = TypeVar("Resource")
+
+REFUSALS: Final = {
     AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -29,17 +38,54 @@ def may(
     operation: AclOperation,
     resource_type: AclResourceType,
     name: str,
+    *,
+    is_filter: bool = False,
 ) -> bool:
-    """Whether the request's principal may do something to a resource."""
+    """Whether the request's principal may do something to a resource.
+
+    `is_filter`: it has not named the resource, which is left out where the right is missing.
+    """
     authorizer = services.authorizer
-    return authorizer is None or authorizer.is_allowed(
-        in_flight.principal, in_flight.host, operation, resource_type, name
+    return (
+        authorizer is None
+        or is_broker_itself(services, in_flight)
+        or authorizer.is_allowed(
+            in_flight.principal,
+            in_flight.host,
+            operation,
+            resource_type,
+            name,
+            is_filter=is_filter,
+        )
     )
 
 
-def may_cluster(services: Services, in_flight: InFlightRequest, operation: AclOperation) -> bool:
-    """Whether the request's principal may do something to the cluster."""
-    return may(services, in_flight, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+def is_broker_itself(services: Services, in_flight: InFlightRequest) -> bool:
+    """Whether a broker requests this for itself, by the listener that is for brokers only.
+
+    An envelope comes by that too, but what is inside is its client's.
+    """
+    return (
+        in_flight.session.listener_name == services.config.inter_broker_listener_name
+        and not isinstance(in_flight, ForwardedRequest)
+        and is_of_brokers(services, in_flight)
+    )
+
+
+def may_cluster(
+    services: Services,
+    in_flight: InFlightRequest,
+    operation: AclOperation,
+    *,
+    is_filter: bool = False,
+) -> bool:
+    """Whether the request's principal may do something to the cluster.
+
+    `is_filter`: another right will do as well, or nothing is refused without it.
+    """
+    return may(
+        services, in_flight, operation, AclResourceType.CLUSTER, CLUSTER_NAME, is_filter=is_filter
+    )
 
 
 def allowed(
@@ -48,12 +94,56 @@ def allowed(
     operation: AclOperation,
     resource_type: AclResourceType,
     names: Iterable[str],
+    *,
+    is_filter: bool = False,
 ) -> set[str]:
     """Those of the names to which the request's principal may do something, each asked once."""
     wanted = set(names)
     if services.authorizer is None:
         return wanted
-    return {name for name in wanted if may(services, in_flight, operation, resource_type, name)}
+    return {
+        name
+        for name in wanted
+        if may(services, in_flight, operation, resource_type, name, is_filter=is_filter)
+    }
+
+
+def refused_topics(
+    services: Services,
+    authorizer: Authorizer,
+    in_flight: InFlightRequest,
+    operation: AclOperation,
+    names: Set[str],
+) -> Set[str]:
+    """Those of the topics on which the request's principal may not do something.
+
+    For requests of records: what the connection has been allowed before is not asked again.
+    """
+    session = in_flight.session
+    known = session.allowed_topics
+    if known is None:
+        known = session.allowed_topics = AllowedNames(AclResourceType.TOPIC)
+    if is_broker_itself(services, in_flight):
+        return frozenset()
+    return known.refused(authorizer, session.principal, session.host, operation, names)
+
+
+def parted(
+    services: Services,
+    in_flight: InFlightRequest,
+    operation: AclOperation,
+    resource_type: AclResourceType,
+    resources: Collection[Resource],
+    name_of: Callable[[Resource], str],
+) -> tuple[list[Resource], list[Resource]]:
+    """The resources to which the request's principal may do something, and the others."""
+    if services.authorizer is None:
+        return list(resources), []
+    names = allowed(services, in_flight, operation, resource_type, map(name_of, resources))
+    return (
+        [resource for resource in resources if name_of(resource) in names],
+        [resource for resource in resources if name_of(resource) not in names],
+    )
 
 
 def require(
@@ -69,7 +159,13 @@ def require(
 
 
 def require_cluster(
-    services: Services, in_flight: InFlightRequest, operation: AclOperation
+    services: Services, in_flight: InFlightRequest, *operations: AclOperation
 ) -> None:
-    """Refuse the whole request where a right to the cluster is missing. Raises: KafkaError 31."""
-    require(services, in_flight, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+    """Refuse the whole request without a right to the cluster; any of them will do.
+
+    Raises: KafkaError 31.
+    """
+    *others, last = operations
+    if any(may_cluster(services, in_flight, other, is_filter=True) for other in others):
+        return
+    require(services, in_flight, last, AclResourceType.CLUSTER, CLUSTER_NAME)

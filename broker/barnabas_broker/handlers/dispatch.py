@@ -15,6 +15,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from barnabas_broker.handlers.authorization import require_cluster
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.forwarding import (
     Resolution,
@@ -33,6 +34,7 @@ from barnabas_broker.handlers.request_limits import (
     loop_bytes_max,
 )
 from barnabas_broker.handlers.request_slices import as_a_whole, in_slices, slicing_of
+from barnabas_broker.handlers.rights import RULES, check_rules
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_repeatable
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
@@ -87,6 +89,7 @@ class Api:
         "request_class",
         "requests_count",
         "resolve",
+        "rule",
         "total_ns",
     )
 
@@ -102,6 +105,7 @@ class Api:
         self.is_coroutine = inspect.iscoroutinefunction(module.handle)
         self.is_forwarded = key in FORWARDED
         self.is_internal = key in INTERNAL
+        self.rule = RULES[key]
         # A larger frame is checked before it is read.
         self.counted_bytes_min: int = getattr(module, "COUNTED_BYTES_MIN", UNLIMITED_BYTES)
         self.check_frame: CheckFrame = getattr(module, "check_frame", lambda *_: None)
@@ -117,6 +121,8 @@ class Dispatcher:
     """Hands each frame of every connection to the handler of its API."""
 
     def __init__(self, services: Services) -> None:
+        """Raises: RuntimeError where an API is served and no rule says who may send it."""
+        check_rules(HANDLERS)
         self._services = services
         self.apis: dict[int, Api] = services.apis
         self._running = 0
@@ -179,11 +185,13 @@ class Dispatcher:
         if api.is_forwarded and self._is_for_another():
             self._start(api, in_flight, request, self._forwarded(api, in_flight, request))
             return
-        if api.is_coroutine:
+        if api.is_coroutine and not api.rule.cluster:
             work = api.handle(self._services, in_flight, request)
             self._start(api, in_flight, request, work)
             return
         try:
+            if api.rule.cluster:
+                check_rule(api, self._services, in_flight)
             response = api.handle(self._services, in_flight, request)
         except ParseError:
             raise
@@ -348,8 +356,9 @@ class Dispatcher:
 async def carry_out(api: Api, services: Services, in_flight: InFlightRequest, request: Any) -> Any:
     """What the handler does with a request that may be large: in slices where it can be.
 
-    Raises: what the handler raises.
+    Raises: what the handler raises; KafkaError 31 where its rule does not let the request in.
     """
+    check_rule(api, services, in_flight)
 
     def handle(piece: Any) -> Any:
         return api.handle(services, in_flight, piece)
@@ -363,6 +372,13 @@ async def carry_out(api: Api, services: Services, in_flight: InFlightRequest, re
         return await in_slices(slicing, handle, failed, pause, request, refusal)
     response = handle(request)
     return await response if inspect.isawaitable(response) else response
+
+
+def check_rule(api: Api, services: Services, in_flight: InFlightRequest) -> None:
+    """Refuse a request whose principal lacks the right to the cluster. Raises: KafkaError 31."""
+    rule = api.rule
+    if services.authorizer is not None and rule.needs_cluster(in_flight.api_version):
+        require_cluster(services, in_flight, *rule.cluster)
 
 
 def read_whole(api: Api, frame: memoryview, version: int, position: int) -> Any:

@@ -20,9 +20,11 @@ from struct import Struct
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.authorization import may_cluster
 from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
+from barnabas_broker.handlers.fetch_rights import ReadRights, refused_data
 from barnabas_broker.handlers.request_limits import LOOP_BYTES_OF_PARTITIONS_MAX
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import MetadataImage
@@ -43,6 +45,7 @@ from barnabas_broker.replication.leader.fetch_session import (
     session_key,
 )
 from barnabas_broker.replication.leader.follower_session import FollowerSession
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
@@ -80,7 +83,7 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class _PendingResponse:
     """The response to one fetch: sent when the results are there, unless the connection is gone."""
 
-    __slots__ = ("context", "in_flight", "is_held", "quota", "reserved_bytes", "services")
+    __slots__ = ("context", "in_flight", "is_held", "quota", "reserved_bytes", "rights", "services")
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class _PendingResponse:
         self.in_flight = in_flight
         self.context = context
         self.quota = quota
+        self.rights: ReadRights | None = None  # with an authorizer
         self.is_held = False
         self.reserved_bytes = 0
 
@@ -107,6 +111,8 @@ class _PendingResponse:
     def encoding(self, results: list[PartitionData]) -> Callable[[], list[Buffer]]:
         """What makes the frame of the response; it may be called in a thread."""
         in_flight, context = self.in_flight, self.context
+        if self.rights is not None:
+            results = self.rights.merge(results)
         throttle_ms = 0 if self.quota is None else _throttle(self.quota, in_flight, results)
         if not isinstance(context.session, FollowerSession):
             results = _changed(context, results)
@@ -173,6 +179,10 @@ def handle(
         node_id = request.replica_state.replica_id
     if node_id >= 0 and not is_of_brokers(services, in_flight):
         # What a follower fetches moves the high watermark.
+        is_small = len(in_flight.frame) <= LOOP_BYTES_OF_PARTITIONS_MAX
+        if is_small and not may_cluster(services, in_flight, AclOperation.CLUSTER_ACTION):
+            _refuse_follower(services, in_flight, request)
+            return None
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "only brokers fetch as followers")
     if len(in_flight.frame) > LOOP_BYTES_OF_PARTITIONS_MAX:
         return _handle_large(services, in_flight, request, node_id)
@@ -245,20 +255,29 @@ def _handle_requested(
         choose_replica=_choice(services, request.rack_id) if is_consumer else None,
         is_gone=lambda: in_flight.session.is_closed,
     )
-    if len(context.partitions) > AT_ONCE_MAX:
-        return _fetch_many(response, parameters)
-    delayed = services.replicas.client_fetches.fetch(context.partitions, parameters, response)
+    partitions = context.partitions
+    if services.authorizer is not None:
+        response.rights = ReadRights(services, services.authorizer, in_flight)
+        partitions = response.rights.readable(partitions)
+        if not partitions and context.partitions:
+            response([])
+            return None
+    if len(partitions) > AT_ONCE_MAX:
+        return _fetch_many(response, partitions, parameters)
+    delayed = services.replicas.client_fetches.fetch(partitions, parameters, response)
     response.wait_for(delayed, parameters.max_bytes)
     return None
 
 
-async def _fetch_many(response: _PendingResponse, parameters: FetchParameters) -> None:
+async def _fetch_many(
+    response: _PendingResponse, partitions: Sequence[FetchPartition], parameters: FetchParameters
+) -> None:
     """Read and respond while the loop goes on; the connection waits, as with any coroutine."""
     services, session = response.services, response.in_flight.session
     session.reserve_response(parameters.max_bytes)
     try:
         results = await services.replicas.client_fetches.fetch_many(
-            response.context.partitions, parameters, services.heavy_work.pause
+            partitions, parameters, services.heavy_work.pause
         )
     finally:
         session.reserve_response(-parameters.max_bytes)
@@ -315,6 +334,13 @@ def _handle_follower(
     )
     response = _PendingResponse(services, in_flight, context)
     response.wait_for(fetches.fetch(session, parameters, response), 0)
+
+
+def _refuse_follower(services: Services, in_flight: InFlightRequest, request: FetchRequest) -> None:
+    """Refuse each partition, as Apache Kafka does; no session is made for who may not follow."""
+    requested, _ = _requested(services.replicas.image, request, in_flight.api_version)
+    response = _PendingResponse(services, in_flight, FetchContext((), None, True))
+    response([refused_data(partition) for partition in requested])
 
 
 def _choice(services: Services, rack: str) -> ChooseReplica | None:

@@ -5,9 +5,11 @@ tiered (-5). v10: time-out. v11: earliest pending upload (-6). Without tiered st
 start offset, -5 and -6 are unknown (-1). Source: REQ-11.
 """
 
+from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import Partition
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.list_offsets import (
@@ -44,8 +46,16 @@ async def handle(
     topics = []
     async for topic in services.heavy_work.each(in_flight, request.topics):
         partitions = []
+        is_visible = may(
+            services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name
+        )
         async for partition in services.heavy_work.each(in_flight, topic.partitions):
             key = (topic.name, partition.partition_index)
+            if not is_visible:
+                partitions.append(
+                    _unknown(partition.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                )
+                continue
             if key in twice:  # refused, and once in the response
                 if key in seen:
                     seen.remove(key)

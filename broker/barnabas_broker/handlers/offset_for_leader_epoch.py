@@ -3,8 +3,10 @@
 Where a leader epoch ended, so that a client can tell whether its log was cut. Source: REP-15.
 """
 
+from barnabas_broker.handlers.authorization import may, may_cluster
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.offset_for_leader_epoch import (
@@ -20,17 +22,20 @@ def handle(
     services: Services, in_flight: InFlightRequest, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer each partition on its own."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    _end_offset(services, topic.topic, partition) for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
+    follows = may_cluster(services, in_flight, AclOperation.CLUSTER_ACTION, is_filter=True)
+    topics = []
+    for topic in request.topics:
+        is_visible = follows or may(
+            services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.topic
+        )
+        partitions = [
+            _end_offset(services, topic.topic, partition)
+            if is_visible
+            else _undefined(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for partition in topic.partitions
         ]
-    )
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_offset(

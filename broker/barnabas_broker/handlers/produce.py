@@ -17,12 +17,14 @@ from typing import Any
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
+from barnabas_broker.handlers.produce_rights import check_transactional_id, writable
 from barnabas_broker.handlers.request_limits import encode
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.transactional_produce import VerifiedTransaction, verified
 from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.leader.delayed_produce import (
+    Done,
     HeavyAppends,
     ProduceResult,
     TopicRecords,
@@ -74,7 +76,7 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
     if acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
 
-    def done(results: Sequence[ProduceResult]) -> None:
+    def respond(results: Sequence[ProduceResult]) -> None:
         if acks == 0:
             _finish_without_response(in_flight, results)
         elif quota is None:
@@ -86,7 +88,15 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
     version = in_flight.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce 7")
+    finish: Done = respond
     entries = _entries(services, request, version)
+    if services.authorizer is not None:
+        try:
+            check_transactional_id(services, in_flight, request.transactional_id, entries)
+        except KafkaError as error:
+            _refuse(in_flight, request, error)
+            return
+        entries, finish = writable(services, services.authorizer, in_flight, entries, finish)
     timeout_ms, now_ms = request.timeout_ms, services.clock.wall_ms()
 
     def append(transaction: VerifiedTransaction | None) -> HeavyAppends | None:
@@ -95,7 +105,7 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
             acks=acks,
             timeout_ms=timeout_ms,
             now_ms=now_ms,
-            done=done,
+            done=finish,
             transaction=transaction,
         )
 
@@ -150,11 +160,7 @@ async def _append_in_transaction(
             in_flight.session.hold()
             _spawn(services, in_flight, _append_heavy(services, in_flight, heavy))
     except KafkaError as error:
-        if request.acks == 0:
-            in_flight.reply_nothing()
-            in_flight.session.close(f"produce with acks=0 failed: {error.code.name}")
-        else:
-            in_flight.reply([encode(in_flight, failed(request, error))])
+        _refuse(in_flight, request, error)
     except Exception:
         logger.exception("a batch of a transaction could not be appended")
         in_flight.session.close("a batch of a transaction could not be appended")
@@ -206,6 +212,15 @@ def _entries(services: Services, request: ProduceRequest, version: int) -> Topic
             for partition in topic.partition_data
         ]
     return entries
+
+
+def _refuse(in_flight: InFlightRequest, request: ProduceRequest, error: KafkaError) -> None:
+    """Respond with an error for every partition; acks=0 has no response to put it in."""
+    if request.acks == 0:
+        in_flight.reply_nothing()
+        in_flight.session.close(f"produce with acks=0 failed: {error.code.name}")
+    else:
+        in_flight.reply([encode(in_flight, failed(request, error))])
 
 
 def _finish_without_response(in_flight: InFlightRequest, results: Sequence[ProduceResult]) -> None:

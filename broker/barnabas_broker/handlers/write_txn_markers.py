@@ -6,7 +6,11 @@ transaction (KIP-1228). Source: TXN-6.
 
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -17,3 +21,27 @@ async def handle(
 ) -> WriteTxnMarkersResponse:
     """Write the markers; the response leaves when their outcome is known."""
     return await services.marker_writer.write(request)
+
+
+def failed(request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
+    """The same error for every partition of every marker."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index, error_code=error.code
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )

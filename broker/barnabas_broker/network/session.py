@@ -30,6 +30,7 @@ from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.connection_limits import describe_peer
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
+from barnabas_broker.security.allowed_names import AllowedNames
 from barnabas_broker.security.principal import ANONYMOUS, Principal
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.connection.framing import FrameError, FrameReceiver, SharedBuffer
@@ -235,6 +236,7 @@ class Session(asyncio.BufferedProtocol):
         "_transport",
         "_unsent_bytes",
         "_used_bytes",
+        "allowed_topics",
         "client_software",
         "closing_since_ns",
         "exclusive",
@@ -278,6 +280,7 @@ class Session(asyncio.BufferedProtocol):
         self.peer = "unknown"
         self.listener_name = listener.name
         self.principal = ANONYMOUS  # until the authenticator knows better
+        self.allowed_topics: AllowedNames | None = None  # once an authorizer was asked
         self.client_software: tuple[str, str] | None = None
         self.last_active_ns = 0
         self.closing_since_ns = -1  # when it was closed from here

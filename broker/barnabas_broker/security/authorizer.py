@@ -17,6 +17,11 @@ CLUSTER_NAME: Final = "kafka-cluster"
 class Authorizer(Protocol):
     """Answers from the newest metadata; never waits."""
 
+    @property
+    def generation(self) -> int:
+        """Counts up with every change of what it answers from, so that answers may be kept."""
+        ...
+
     def is_allowed(
         self,
         principal: Principal,
@@ -24,8 +29,14 @@ class Authorizer(Protocol):
         operation: AclOperation,
         resource_type: AclResourceType,
         name: str,
+        *,
+        is_filter: bool = False,
     ) -> bool:
-        """Whether somebody at an address may do something to a resource, existing or not."""
+        """Whether somebody at an address may do something to a resource, existing or not.
+
+        `is_filter`: nobody has named the resource, it is left out of a list where the right is
+        missing; such a denial is no event (SEC-71).
+        """
         ...
 
     def is_allowed_somewhere(

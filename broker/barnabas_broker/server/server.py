@@ -45,6 +45,7 @@ from barnabas_broker.network.listeners import Listeners
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
+from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
@@ -68,9 +69,10 @@ class Server:
         network: Network | None = None,
         random: Random | None = None,
         arbiter: Arbiter | None = None,
+        authorizer: Authorizer | None = None,
         has_admin_http: bool = True,
     ) -> None:
-        """Check the settings; the arbiter is the one that they name, unless another is given.
+        """Check the settings; arbiter and authorizer are those that they name, or that are given.
 
         Without the admin HTTP, all input and output goes through the five: simulations need that.
         Raises: ConfigError.
@@ -85,6 +87,7 @@ class Server:
         self._network = network or RealNetwork()
         self._random = random or SystemRandom()
         self._arbiter = arbiter
+        self._authorizer = authorizer
         self._background = BackgroundTasks()
         self._has_admin_http = has_admin_http
         self._admin: DeferredAdminServer | None = None
@@ -304,6 +307,7 @@ class Server:
             quorum=self.control.quorum,
             channel=membership.channel,
             peers=self.connections.peers,
+            authorizer=self._authorizer,
         )
 
     def _make_admin(self) -> DeferredAdminServer | None:
