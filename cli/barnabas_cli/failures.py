@@ -58,7 +58,6 @@ def _advice(error: Exception) -> str:
         AuthenticationError,
         AuthorizationError,
         BrokerUnreachableError,
-        ConfigurationError,
         TimedOutError,
     )
 
@@ -68,12 +67,7 @@ def _advice(error: Exception) -> str:
         case TimedOutError():
             return ": the broker may be busy; raise --api-timeout"
         case AuthenticationError():
-            return ": settings and credentials come from --command-config FILE or --profile NAME"
-        case ConfigurationError():
-            return ": settings come from --command-config FILE or --profile NAME"
+            return ": give credentials with --command-config FILE"
         case AuthorizationError():
-            return (
-                ": get the rights ('barnabas acl explain'), or use other credentials with"
-                " --command-config FILE or --profile NAME"
-            )
+            return ": get the rights, or use other credentials with --command-config FILE"
     return ""
