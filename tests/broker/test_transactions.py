@@ -290,7 +290,7 @@ def test_partitions_are_added_all_or_none(tmp_path, code):
             assert await producer.add(TOPIC, 0, 99) == [other, unknown]
         else:
             assert await producer.add("__transaction_state", 0) == [
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED
             ]
         assert await producer.end(commits=True) == ErrorCode.INVALID_TXN_STATE
 

@@ -40,7 +40,6 @@ class MemoryAuthorizer:
         self.denied: set[Given] = set()
         self.asked: list[Given] = []
         self.filters: list[Given] = []
-        self.seen: set[tuple[Principal, str]] = set()
         self.allows_all = False
 
     def grant(self, *allowed: Given, denied: tuple[Given, ...] = ()) -> None:
@@ -66,7 +65,6 @@ class MemoryAuthorizer:
     ) -> bool:
         assert principal.type == "User"
         assert host
-        self.seen.add((principal, host))
         (self.filters if is_filter else self.asked).append(Given(operation, resource_type, name))
         if self._has(self.denied, operation, resource_type, name):
             return False

@@ -21,12 +21,7 @@ from barnabas_broker.controller import (
 )
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.client_quotas import QuotaChange
-from barnabas_broker.controller.configs import (
-    ConfigRefusal,
-    ResourceChange,
-    ResourceResult,
-    refuse_none,
-)
+from barnabas_broker.controller.configs import ResourceChange, ResourceResult
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
 from barnabas_broker.controller.features import FeatureChange
@@ -36,11 +31,9 @@ from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsRe
 from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
 from barnabas_broker.controller.topics import (
     DeletedTopicResult,
-    MayDoToTopic,
     NewTopic,
     NewTopicResult,
     TopicDefaults,
-    may_all,
 )
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
@@ -105,15 +98,12 @@ class Administration:
         )
 
     async def delete_topics(
-        self,
-        asked: Sequence[str | bytes],
-        quota: MutationQuota | None = None,
-        may: MayDoToTopic = may_all,
+        self, asked: Sequence[str | bytes], quota: MutationQuota | None = None
     ) -> list[DeletedTopicResult]:
         """Remove topics, each given by its name (str) or its id (bytes); a result for each."""
         return await self.submit(
             lambda image: topics.delete_topics(
-                image, asked, is_enabled=self._config.delete_topic_enable, quota=quota, may=may
+                image, asked, is_enabled=self._config.delete_topic_enable, quota=quota
             )
         )
 
@@ -137,29 +127,19 @@ class Administration:
         )
 
     async def alter_configs(
-        self,
-        resources: Sequence[ResourceChange],
-        validate_only: bool = False,
-        refusal: ConfigRefusal = refuse_none,
+        self, resources: Sequence[ResourceChange], validate_only: bool = False
     ) -> list[ResourceResult]:
         """Replace the whole sets of overrides; a result for each resource."""
-        return await self._alter_configs(resources, False, validate_only, refusal)
+        return await self._alter_configs(resources, False, validate_only)
 
     async def incremental_alter_configs(
-        self,
-        resources: Sequence[ResourceChange],
-        validate_only: bool = False,
-        refusal: ConfigRefusal = refuse_none,
+        self, resources: Sequence[ResourceChange], validate_only: bool = False
     ) -> list[ResourceResult]:
         """Set, delete, append to and subtract from overrides; a result for each resource."""
-        return await self._alter_configs(resources, True, validate_only, refusal)
+        return await self._alter_configs(resources, True, validate_only)
 
     async def _alter_configs(
-        self,
-        resources: Sequence[ResourceChange],
-        is_incremental: bool,
-        validate_only: bool,
-        refusal: ConfigRefusal,
+        self, resources: Sequence[ResourceChange], is_incremental: bool, validate_only: bool
     ) -> list[ResourceResult]:
         def command(image: MetadataImage) -> tuple[Sequence[MetadataRecord], list[ResourceResult]]:
             records, results = configs.alter_configs(
@@ -168,7 +148,6 @@ class Administration:
                 broker_values=self._dynamic_config.values,
                 is_incremental=is_incremental,
                 validate_only=validate_only,
-                refusal=refusal,
             )
             if any(_allows_elections(record) for record in records):
                 self._elect_offline()

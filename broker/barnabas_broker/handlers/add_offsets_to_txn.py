@@ -5,8 +5,10 @@ Transactions of version 1 only. v2: PRODUCER_FENCED. Source: TXN-4.
 
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC
 from barnabas_broker.coordinator.transaction.coordinator import Producer
+from barnabas_broker.handlers.authorization import require
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -21,6 +23,14 @@ async def handle(
 
     That may be the first that anybody wants of the topic: it is made then, and asked for again.
     """
+    require(
+        services,
+        in_flight,
+        AclOperation.WRITE,
+        AclResourceType.TRANSACTIONAL_ID,
+        request.transactional_id,
+    )
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     if OFFSETS_TOPIC not in services.image.topics.by_name:
         services.topic_creation.ensure(OFFSETS_TOPIC)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

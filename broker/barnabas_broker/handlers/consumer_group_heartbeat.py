@@ -6,9 +6,12 @@ v1: the client makes the member id; patterns. Source: CG-1 to CG-5, CG-8, CG-9.
 from collections.abc import Coroutine
 from typing import Any
 
+from barnabas_broker.handlers.authorization import require, topic_filter
 from barnabas_broker.handlers.group_context import check_group_version, group_context
+from barnabas_broker.handlers.group_topics import require_topics
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -21,7 +24,12 @@ def handle(
 ) -> Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
     """Ask the coordinator of the group."""
     check_group_version(services)
-    return services.groups.consumer_group_heartbeat(request, group_context(in_flight))
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    require_topics(services, in_flight, request.subscribed_topic_names)
+    return services.groups.consumer_group_heartbeat(
+        request,
+        group_context(in_flight)._replace(sees_topic=topic_filter(services, in_flight)),
+    )
 
 
 def failed(

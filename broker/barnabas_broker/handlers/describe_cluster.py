@@ -3,7 +3,7 @@
 V1: endpoint type. v2: fenced brokers on request.
 """
 
-from barnabas_broker.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from barnabas_broker.handlers.authorized_operations import NOT_ASKED, cluster_operations
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,9 @@ def handle(
             if name in broker.listeners and (request.include_fenced_brokers or not broker.fenced)
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(services, in_flight)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )
 

@@ -3,11 +3,13 @@
 Served by the leader only; `kafka-transactions` finds hanging transactions by it. Source: TXN-10.
 """
 
+from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.request_limits import encode_apart
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.log.producer_state import ProducerEntry
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.acl import AclOperation, AclResourceType
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -25,7 +27,11 @@ async def handle(
     topics = []
     for topic in request.topics:
         partitions = []
+        is_readable = may(services, in_flight, AclOperation.READ, AclResourceType.TOPIC, topic.name)
         for index in topic.partition_indexes:
+            if not is_readable:
+                partitions.append(_refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
             described = _describe(services, TopicPartition(topic.name, index))
             async for producer in services.heavy_work.each(in_flight, described[1]):
                 described[0].active_producers.append(_state(producer))
@@ -51,6 +57,10 @@ def _describe(
     return PartitionResponse(partition_index=index), list(partition.log.producer_state.active())
 
 
+def _refused(index: int, code: ErrorCode) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=code)
+
+
 def _state(entry: ProducerEntry) -> ProducerState:
     return ProducerState(
         producer_id=entry.producer_id,
@@ -68,10 +78,7 @@ def failed(request: DescribeProducersRequest, error: KafkaError) -> DescribeProd
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[
-                    PartitionResponse(partition_index=index, error_code=error.code)
-                    for index in topic.partition_indexes
-                ],
+                partitions=[_refused(index, error.code) for index in topic.partition_indexes],
             )
             for topic in request.topics
         ]

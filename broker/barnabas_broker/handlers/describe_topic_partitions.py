@@ -4,15 +4,18 @@ Topics come in the order of their names, partitions by their number; the cursor 
 partition of the next page.
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence, Set
+from typing import Any
 
 from barnabas_broker.controller.topics import validate_topic_name
-from barnabas_broker.handlers.authorized_operations import TOPIC_OPERATIONS
+from barnabas_broker.handlers.authorization import may
+from barnabas_broker.handlers.authorized_operations import authorized_operations
 from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -25,18 +28,53 @@ from barnabas_protocol.messages.describe_topic_partitions import (
 
 def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    """One page from the cursor on."""
-    by_name = services.image.topics.by_name
-    names = sorted({topic.name for topic in request.topics} or by_name)
-    first_partition = 0
+) -> DescribeTopicPartitionsResponse | Coroutine[Any, Any, DescribeTopicPartitionsResponse]:
+    """One page from the cursor on; a coroutine where it is of what the client may see."""
+    names = sorted({topic.name for topic in request.topics} or services.image.topics.by_name)
     if request.cursor is not None:
         is_asked = not request.topics or request.cursor.topic_name in names
         if request.cursor.partition_index < 0 or not is_asked:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         names = [name for name in names if name >= request.cursor.topic_name]
-        if names and names[0] == request.cursor.topic_name:
-            first_partition = request.cursor.partition_index
+    if services.authorizer is None:
+        return _page(services, in_flight, request, names, frozenset())
+    return _page_of_visible(services, in_flight, request, names)
+
+
+async def _page_of_visible(
+    services: Services,
+    in_flight: InFlightRequest,
+    request: DescribeTopicPartitionsRequest,
+    names: Sequence[str],
+) -> DescribeTopicPartitionsResponse:
+    """A page without what the client may not see; what it has named is an error there."""
+    hidden = {
+        name
+        async for name in services.heavy_work.each(in_flight, names)
+        if not may(
+            services,
+            in_flight,
+            AclOperation.DESCRIBE,
+            AclResourceType.TOPIC,
+            name,
+            is_filter=not request.topics,
+        )
+    }
+    if not request.topics:
+        names = [name for name in names if name not in hidden]
+    return _page(services, in_flight, request, names, hidden)
+
+
+def _page(
+    services: Services,
+    in_flight: InFlightRequest,
+    request: DescribeTopicPartitionsRequest,
+    names: Sequence[str],
+    hidden: Set[str],
+) -> DescribeTopicPartitionsResponse:
+    by_name, cursor, first_partition = services.image.topics.by_name, request.cursor, 0
+    if cursor is not None and names and names[0] == cursor.topic_name:
+        first_partition = cursor.partition_index
     limit = services.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
     # Names that a client invents take no partition's place, but a page holds so many of them only.
@@ -46,25 +84,41 @@ def handle(
         if left <= 0 or absent_left <= 0:
             response.next_cursor = _cursor(name, 0)
             return response
-        topic = by_name.get(name)
+        topic = None if name in hidden else by_name.get(name)
         if topic is None:
-            response.topics.append(
-                DescribeTopicPartitionsResponseTopic(
-                    error_code=_why_absent(name),
-                    name=name,
-                    topic_authorized_operations=TOPIC_OPERATIONS,
-                )
-            )
+            response.topics.append(_absent(services, in_flight, name, is_hidden=name in hidden))
             absent_left -= 1
+            first_partition = 0
             continue
         end = min(len(topic.partitions), first_partition + left)
-        response.topics.append(_topic(topic, services.image.brokers, first_partition, end))
+        described = _topic(topic, services.image.brokers, first_partition, end)
+        described.topic_authorized_operations = authorized_operations(
+            services, in_flight, AclResourceType.TOPIC, name
+        )
+        response.topics.append(described)
         left -= end - first_partition
         if end < len(topic.partitions):
             response.next_cursor = _cursor(name, end)
             return response
         first_partition = 0
     return response
+
+
+def _absent(
+    services: Services, in_flight: InFlightRequest, name: str, *, is_hidden: bool
+) -> DescribeTopicPartitionsResponseTopic:
+    """What is said of a topic that is not there, or that the client may not see."""
+    if is_hidden:
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=_why_absent(name),
+        name=name,
+        topic_authorized_operations=authorized_operations(
+            services, in_flight, AclResourceType.TOPIC, name
+        ),
+    )
 
 
 def _why_absent(name: str) -> ErrorCode:
@@ -89,7 +143,6 @@ def _topic(
         partitions=[
             _partition(index, topic.partitions[index], brokers) for index in range(start, end)
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

@@ -4,10 +4,12 @@ Source: TXN-10.
 """
 
 from barnabas_broker.coordinator.transaction.state import by_topic
+from barnabas_broker.handlers.authorization import allowed, may
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.acl import AclOperation, AclResourceType
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -22,11 +24,30 @@ async def handle(
     """Describe each id for itself."""
     states = []
     for transactional_id in each_once(request.transactional_ids, str):
+        if not may(
+            services,
+            in_flight,
+            AclOperation.DESCRIBE,
+            AclResourceType.TRANSACTIONAL_ID,
+            transactional_id,
+        ):
+            error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            states.append(_absent(transactional_id, error))
+            continue
         try:
             known = await services.transactions.describe(transactional_id)
         except KafkaError as error:
             states.append(_absent(transactional_id, error))
             continue
+        topics = by_topic(known.partitions)
+        visible = allowed(
+            services,
+            in_flight,
+            AclOperation.DESCRIBE,
+            AclResourceType.TOPIC,
+            topics,
+            is_filter=True,
+        )
         states.append(
             TransactionState(
                 transactional_id=transactional_id,
@@ -37,7 +58,8 @@ async def handle(
                 producer_epoch=known.producer_epoch,
                 topics=[
                     TopicData(topic=topic, partitions=indexes)
-                    for topic, indexes in by_topic(known.partitions).items()
+                    for topic, indexes in topics.items()
+                    if topic in visible
                 ],
             )
         )

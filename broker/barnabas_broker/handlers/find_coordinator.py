@@ -6,7 +6,7 @@ Source: OFS-1, SHR-2.
 """
 
 from barnabas_broker.handlers import share_version
-from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.handlers.authorization import REFUSALS, acts_as_broker, may
 from barnabas_broker.handlers.metadata import live_brokers
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
@@ -17,6 +17,7 @@ from barnabas_broker.handlers.topic_creation import (
 )
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.share.persister import SharePartitionKey
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.hashing import coordinator_partition
 from barnabas_protocol.messages.find_coordinator import (
@@ -35,10 +36,19 @@ _TOPICS = {
     TRANSACTION: TRANSACTION_STATE_TOPIC,
     SHARE: SHARE_STATE_TOPIC,
 }
+# What a client must be able to see, to be told who coordinates it.
+_NAMED = {
+    GROUP: AclResourceType.GROUP,
+    TRANSACTION: AclResourceType.TRANSACTIONAL_ID,
+}
 INVALID_REQUEST_TEXT = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
 )
+_REFUSAL_TEXTS = {
+    AclResourceType.GROUP: "Group authorization failed.",
+    AclResourceType.TRANSACTIONAL_ID: "Transactional Id authorization failed.",
+}
 NOT_AVAILABLE = "The coordinator is not available."
 
 
@@ -59,7 +69,7 @@ def handle(
             port=found.port,
         )
     is_share = request.key_type == SHARE and _serves_share(services, in_flight)
-    if is_share and not is_of_brokers(services, in_flight):
+    if is_share and not acts_as_broker(services, in_flight):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return FindCoordinatorResponse(
         coordinators=[
@@ -70,6 +80,9 @@ def handle(
 
 
 def _find(services: Services, in_flight: InFlightRequest, key_type: int, key: str) -> Coordinator:
+    named = _NAMED.get(key_type)
+    if named is not None and not may(services, in_flight, AclOperation.DESCRIBE, named, key):
+        return _absent(key, REFUSALS[named], _REFUSAL_TEXTS[named])
     name = _TOPICS.get(key_type)
     if name is None:
         return _absent(key, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)

@@ -6,8 +6,10 @@ before. v3: the producer's current id and epoch (KIP-360). v4: PRODUCER_FENCED. 
 of version 2.
 """
 
+from barnabas_broker.handlers.authorization import may_cluster, may_somewhere, require
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -21,6 +23,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """Give out a fresh id with epoch 0, or the next epoch of a transactional id (TXN-2)."""
+    _check_rights(services, in_flight, request.transactional_id)
     if request.transactional_id == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
@@ -29,6 +32,28 @@ async def handle(
         return await services.transactions.init_producer_id(request, in_flight.api_version)
     producer_id = await services.producer_ids.take()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _check_rights(
+    services: Services, in_flight: InFlightRequest, transactional_id: str | None
+) -> None:
+    """Refuse who may not use the id; without one, who may write to no topic at all (SEC-42).
+
+    Raises: KafkaError 31, 53.
+    """
+    if transactional_id is not None:
+        require(
+            services,
+            in_flight,
+            AclOperation.WRITE,
+            AclResourceType.TRANSACTIONAL_ID,
+            transactional_id,
+        )
+    elif not (
+        may_cluster(services, in_flight, AclOperation.IDEMPOTENT_WRITE, is_filter=True)
+        or may_somewhere(services, in_flight, AclOperation.WRITE, AclResourceType.TOPIC)
+    ):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def failed(request: InitProducerIdRequest, error: KafkaError) -> InitProducerIdResponse:

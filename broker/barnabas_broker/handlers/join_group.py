@@ -4,9 +4,11 @@ v4: a new member gets its id first (79). v5: static members. v9: SkipAssignment.
 GRP-9.
 """
 
+from barnabas_broker.handlers.authorization import require
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -15,6 +17,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: JoinGroupRequest
 ) -> JoinGroupResponse:
     """Ask the coordinator of the group."""
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     return await services.groups.join_group(request, group_context(in_flight))
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
+from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.request_limits import encode_apart
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.list_transactions import (
     ListTransactionsRequest,
@@ -28,7 +30,7 @@ _BY_NAME = {state.kafka_name: state for state in TransactionState}
 async def handle(
     services: Services, in_flight: InFlightRequest, request: ListTransactionsRequest
 ) -> bytes:
-    """List what passes all filters. Raises: KafkaError 14, 15, 128."""
+    """List what passes all filters and the client may see. Raises: KafkaError 14, 15, 128."""
     pattern = _pattern(request.transactional_id_pattern)
     names = set(request.state_filters)
     states = {_BY_NAME[name] for name in names if name in _BY_NAME}
@@ -41,6 +43,14 @@ async def handle(
             and (not producer_ids or known.producer_id in producer_ids)
             and (open_ms < 0 or _has_been_open(known, now_ms, open_ms))
             and (pattern is None or pattern.fullmatch(known.transactional_id) is not None)
+            and may(
+                services,
+                in_flight,
+                AclOperation.DESCRIBE,
+                AclResourceType.TRANSACTIONAL_ID,
+                known.transactional_id,
+                is_filter=True,
+            )
         )
 
     response = ListTransactionsResponse(

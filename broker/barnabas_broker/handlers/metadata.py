@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 from barnabas_broker.controller.topics import validate_topic_name
+from barnabas_broker.handlers.authorization import may, may_cluster
 from barnabas_broker.handlers.authorized_operations import (
-    CLUSTER_OPERATIONS,
     NOT_ASKED,
-    TOPIC_OPERATIONS,
+    authorized_operations,
+    cluster_operations,
 )
 from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.request_limits import encode_apart
@@ -22,6 +23,7 @@ from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicIma
 from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages.metadata import (
@@ -46,18 +48,40 @@ def handle(
     image, requested = services.image, request.topics
     if requested is None or (in_flight.api_version < NULL_SINCE and not requested):
         found: Collection[Found] = image.topics.by_name.values()
+        if services.authorizer is not None:
+            if len(found) > SLICE:
+                return _describe_visible(services, in_flight, request, found)
+            found = [
+                topic
+                for topic in found
+                if _may_see(services, in_flight, topic.name or "", is_filter=True)
+            ]
     elif len(requested) > SLICE:
         return _describe_many(services, in_flight, request, requested)
     else:
         found = _each_once([_find(services, in_flight, request, topic) for topic in requested])
     if len(found) + sum(len(one.partitions) for one in found) > SLICE:
         return _describe_in_slices(services, in_flight, request, list(found))
-    with_operations = request.include_topic_authorized_operations
     topics = [
-        describe_topic(one, image.brokers, with_operations) if isinstance(one, TopicImage) else one
+        _describe(services, in_flight, request, one) if isinstance(one, TopicImage) else one
         for one in found
     ]
     return _response(services, in_flight, request, topics)
+
+
+async def _describe_visible(
+    services: Services,
+    in_flight: InFlightRequest,
+    request: MetadataRequest,
+    topics: Collection[Found],
+) -> bytes:
+    """All topics that the client may see."""
+    visible = [
+        topic
+        async for topic in services.heavy_work.each(in_flight, topics)
+        if _may_see(services, in_flight, topic.name or "", is_filter=True)
+    ]
+    return await _describe_in_slices(services, in_flight, request, visible)
 
 
 async def _describe_many(
@@ -79,9 +103,10 @@ async def _describe_in_slices(
 ) -> bytes:
     """The frame of the response; the loop goes on while it is made."""
     each, brokers = partial(services.heavy_work.each, in_flight), services.image.brokers
-    with_operations = request.include_topic_authorized_operations
     topics = [
-        _without_partitions(one, with_operations) if isinstance(one, TopicImage) else one
+        _without_partitions(services, in_flight, request, one)
+        if isinstance(one, TopicImage)
+        else one
         async for one in each(found)
     ]
     partitions = (
@@ -117,7 +142,9 @@ def _response(
         controller_id=image.controller_id,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(services, in_flight)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )
 
@@ -149,17 +176,33 @@ def _find(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=requested.topic_id
             )
+        if not _may_see(services, in_flight, topic.name):
+            # An id says nothing; its name would.
+            return MetadataResponseTopic(
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                name=None,
+                topic_id=requested.topic_id,
+            )
         return topic
     name = requested.name
     if name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id")
+    if not _may_see(services, in_flight, name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = topics.by_name.get(name)
     if topic is not None:
         return topic
+    creates = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
+    if creates and not _may_create(services, in_flight, name):
+        return MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
+        )
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         validate_topic_name(name)
-        if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        if creates:
             services.topic_creation.ensure(name, in_flight)
     except KafkaError as error:
         code = error.code
@@ -167,29 +210,58 @@ def _find(
     return MetadataResponseTopic(
         error_code=code,
         name=name,
-        topic_authorized_operations=(
-            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-        ),
+        topic_authorized_operations=_operations(services, in_flight, request, name),
     )
 
 
-def describe_topic(
-    topic: TopicImage, brokers: Mapping[int, BrokerImage], with_operations: bool
+def _may_see(
+    services: Services, in_flight: InFlightRequest, topic: str, *, is_filter: bool = False
+) -> bool:
+    return may(
+        services,
+        in_flight,
+        AclOperation.DESCRIBE,
+        AclResourceType.TOPIC,
+        topic,
+        is_filter=is_filter,
+    )
+
+
+def _may_create(services: Services, in_flight: InFlightRequest, topic: str) -> bool:
+    """Whether the client may have topics made by naming them: any, or this one."""
+    return may_cluster(services, in_flight, AclOperation.CREATE, is_filter=True) or may(
+        services, in_flight, AclOperation.CREATE, AclResourceType.TOPIC, topic
+    )
+
+
+def _operations(
+    services: Services, in_flight: InFlightRequest, request: MetadataRequest, topic: str
+) -> int:
+    if not request.include_topic_authorized_operations:
+        return NOT_ASKED
+    return authorized_operations(services, in_flight, AclResourceType.TOPIC, topic)
+
+
+def _describe(
+    services: Services, in_flight: InFlightRequest, request: MetadataRequest, topic: TopicImage
 ) -> MetadataResponseTopic:
     """A topic that exists."""
-    described = _without_partitions(topic, with_operations)
+    described = _without_partitions(services, in_flight, request, topic)
+    brokers = services.image.brokers
     described.partitions = [
         _partition(index, partition, brokers) for index, partition in enumerate(topic.partitions)
     ]
     return described
 
 
-def _without_partitions(topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
+def _without_partitions(
+    services: Services, in_flight: InFlightRequest, request: MetadataRequest, topic: TopicImage
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS if with_operations else NOT_ASKED,
+        topic_authorized_operations=_operations(services, in_flight, request, topic.name),
     )
 
 

@@ -7,10 +7,12 @@ GRP-19, OFS-5 to OFS-7.
 from collections.abc import Coroutine
 from typing import Any
 
+from barnabas_broker.handlers.authorization import parted, require
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_protocol.errors import KafkaError
+from barnabas_protocol.acl import AclOperation, AclResourceType
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -26,8 +28,32 @@ def handle(
     services: Services, in_flight: InFlightRequest, request: OffsetCommitRequest
 ) -> Coroutine[Any, Any, OffsetCommitResponse]:
     """Have the coordinator of the group store the offsets."""
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     request.retention_time_ms = min(request.retention_time_ms, RETENTION_MS_MAX)
-    return services.groups.offset_commit(request, group_context(in_flight))
+    if services.authorizer is None:
+        return services.groups.offset_commit(request, group_context(in_flight))
+    return _commit_readable(services, in_flight, request)
+
+
+async def _commit_readable(
+    services: Services, in_flight: InFlightRequest, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    """Store the offsets of the topics that the client may read."""
+    request.topics, refused = parted(
+        services,
+        in_flight,
+        AclOperation.READ,
+        AclResourceType.TOPIC,
+        request.topics,
+        lambda topic: topic.name,
+    )
+    response = failed(
+        OffsetCommitRequest(topics=refused), KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    )
+    if request.topics or not refused:
+        committed = await services.groups.offset_commit(request, group_context(in_flight))
+        response.topics[:0] = committed.topics
+    return response
 
 
 def failed(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:

@@ -116,9 +116,7 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Rule(asked=_group(_DELETE) | _topic(_READ)),
     # Transactions.
     ApiKey.INIT_PRODUCER_ID: Rule(
-        asked=_transaction(_WRITE, AclOperation.TWO_PHASE_COMMIT)
-        | _cluster(AclOperation.IDEMPOTENT_WRITE)
-        | _topic(_WRITE)
+        asked=_transaction(_WRITE) | _cluster(AclOperation.IDEMPOTENT_WRITE) | _topic(_WRITE)
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: Rule(
         cluster=(_CLUSTER_ACTION,), cluster_since=4, asked=_transaction(_WRITE) | _topic(_WRITE)

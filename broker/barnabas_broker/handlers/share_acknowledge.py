@@ -7,6 +7,7 @@ v2: locks may be renewed, and the response says how long they last. Source: KIP-
 SHR-15 to SHR-20.
 """
 
+from barnabas_broker.handlers.authorization import require
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.share_requests import (
     Leaders,
@@ -15,10 +16,12 @@ from barnabas_broker.handlers.share_requests import (
     member_of,
     named_partitions,
     results_of,
+    unreadable_topics,
 )
 from barnabas_broker.handlers.share_version import check_share_version
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.share.share_session import SessionPartition
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH
 from barnabas_protocol.messages.share_acknowledge import (
@@ -39,6 +42,7 @@ async def handle(
     Raises: KafkaError for the session as a whole.
     """
     check_share_version(services)
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id or "")
     member, shares = member_of(request), services.share_partitions
     named, session_epoch = named_partitions(request.topics), request.share_session_epoch
     if session_epoch == INITIAL_EPOCH:
@@ -52,6 +56,7 @@ async def handle(
         in_flight,
         member,
         acknowledgements_of(request.topics),
+        unreadable_topics(services, in_flight, named),
         is_renew=request.is_renew_ack,
     )
     if session_epoch == FINAL_EPOCH:

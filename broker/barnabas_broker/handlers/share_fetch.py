@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.handlers.authorization import require
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.share_requests import (
     SINCE_RENEWAL,
@@ -23,6 +24,7 @@ from barnabas_broker.handlers.share_requests import (
     member_of,
     named_partitions,
     results_of,
+    unreadable_topics,
 )
 from barnabas_broker.handlers.share_version import check_share_version
 from barnabas_broker.network.session import InFlightRequest
@@ -30,6 +32,7 @@ from barnabas_broker.share.acquisition import AcquireParameters
 from barnabas_broker.share.delayed_share_fetch import FetchedPartition, ShareFetchParameters
 from barnabas_broker.share.share_partitions import Outcome
 from barnabas_broker.share.share_session import MemberKey, SessionPartition, ShareSession
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH
 from barnabas_protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
@@ -54,6 +57,7 @@ async def handle(
     Raises: KafkaError for the session as a whole; ConnectionGoneError.
     """
     check_share_version(services)
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id or "")
     member = member_of(request)
     _check_renewal(request)
     acknowledgements = acknowledgements_of(request.topics)
@@ -66,7 +70,12 @@ async def handle(
     if len(in_flight.frame) > _KEPT_FRAME_BYTES:
         in_flight.session.release_frame(in_flight)
     outcomes = await begin_acknowledgements(
-        services, in_flight, member, acknowledgements, is_renew=request.is_renew_ack
+        services,
+        in_flight,
+        member,
+        acknowledgements,
+        unreadable_topics(services, in_flight, acknowledgements),
+        is_renew=request.is_renew_ack,
     )
     fetched: Sequence[FetchedPartition] = ()
     if session is None:
@@ -148,7 +157,16 @@ async def _fetch(
     session: ShareSession,
     request: ShareFetchRequest,
 ) -> Sequence[FetchedPartition]:
-    """What is acquired, when there is something or MaxWait is over."""
+    """What is acquired, when there is something or MaxWait is over.
+
+    Where rights change while it waits it acquires nothing: the client's next fetch is judged anew.
+    """
+    authorizer = services.authorizer
+    generation = None if authorizer is None else authorizer.generation
+
+    def has_new_rights() -> bool:
+        return authorizer is not None and authorizer.generation != generation
+
     shares, connection, quota = services.share_partitions, in_flight.session, services.quotas.fetch
     max_bytes = min(
         request.max_bytes, services.config.fetch_max_bytes, connection.response_bytes_max
@@ -169,7 +187,7 @@ async def _fetch(
         max_wait_ms=request.max_wait_ms,
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
-        is_gone=lambda: connection.is_closed or not shares.is_open(session),
+        is_gone=lambda: connection.is_closed or not shares.is_open(session) or has_new_rights(),
         reserve=connection.reserve_response,
     )
     fetched: asyncio.Future[Sequence[FetchedPartition]] = asyncio.get_running_loop().create_future()
@@ -179,6 +197,16 @@ async def _fetch(
             fetched.set_result(results)
 
     partitions = session.in_turn(request.share_session_epoch)
+    unreadable = unreadable_topics(services, in_flight, partitions)
+    refused = [
+        FetchedPartition(one, None, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        for one in partitions
+        if one.topic_id in unreadable
+    ]
+    if refused:
+        partitions = [one for one in partitions if one.topic_id not in unreadable]
+        if not partitions:
+            return refused
     delayed = await shares.fetch(session.key.group_id, partitions, parameters, done)
 
     def closed() -> None:
@@ -189,7 +217,7 @@ async def _fetch(
     in_flight.on_closed(closed)
     if connection.is_closed:  # while the share partitions were looked up
         closed()
-    return await fetched
+    return [*await fetched, *refused]
 
 
 def _answered(

@@ -6,17 +6,20 @@ partition is led elsewhere. Source: KIP-932, KIP-951; SHR-15, SHR-20, SHR-33.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence, Set
 from typing import Any, Final
 
+from barnabas_broker.handlers.authorization import refused_topics
 from barnabas_broker.handlers.current_leaders import CurrentLeaders, LeaderIdAndEpoch
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.share.record_states import AcknowledgementBatch
 from barnabas_broker.share.share_partitions import Outcome
 from barnabas_broker.share.share_session import MemberKey, SessionPartition
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import TopicPartition, Uuid
 
 SINCE_RENEWAL: Final = 2
 ID_LENGTH_MAX: Final = 36
@@ -26,6 +29,20 @@ NO_LEADER: Final = LeaderIdAndEpoch(-1, -1)
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 Acknowledgements = dict[SessionPartition, list[AcknowledgementBatch]]
+
+
+def unreadable_topics(
+    services: Services, in_flight: InFlightRequest, partitions: Iterable[SessionPartition]
+) -> Set[Uuid]:
+    """The ids of the topics that the client may not read; of an unknown id nobody says so."""
+    authorizer = services.authorizer
+    if authorizer is None:
+        return frozenset()
+    by_id = services.image.topics.by_id
+    topics = (by_id.get(topic_id) for topic_id in {one.topic_id for one in partitions})
+    names = {topic.name: topic.topic_id for topic in topics if topic is not None}
+    refused = refused_topics(services, authorizer, in_flight, AclOperation.READ, names.keys())
+    return {names[name] for name in refused}
 
 
 def member_of(request: Any) -> MemberKey:
@@ -65,17 +82,24 @@ async def begin_acknowledgements(
     in_flight: InFlightRequest,
     member: MemberKey,
     acknowledgements: Acknowledgements,
+    unreadable: Set[Uuid] = frozenset(),
     *,
     is_renew: bool,
 ) -> dict[SessionPartition, Awaitable[Outcome]]:
     """Acknowledge each partition by itself; returns what becomes of each.
 
+    `unreadable` are the topics that the client may not read.
     Raises: ConnectionGoneError.
     """
     shares = services.share_partitions
     outcomes: dict[SessionPartition, Awaitable[Outcome]] = {}
+    refused: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    refused.set_result(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     work = 0
     for partition, batches in acknowledgements.items():
+        if partition.topic_id in unreadable:
+            outcomes[partition] = refused
+            continue
         if work > _PAUSE_AFTER:
             work = 0
             await services.heavy_work.pause_of(in_flight)

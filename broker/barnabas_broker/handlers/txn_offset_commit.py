@@ -11,9 +11,11 @@ from barnabas_broker.coordinator.group.errors import append_error
 from barnabas_broker.coordinator.group.settings import OFFSETS_TOPIC
 from barnabas_broker.coordinator.transaction.shard import Producer
 from barnabas_broker.coordinator.transaction.verification import Guard, Kind, Question
+from barnabas_broker.handlers.authorization import parted, require
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.txn_offset_commit import (
@@ -32,8 +34,19 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Store the offsets; they show when the transaction commits."""
+    require(
+        services,
+        in_flight,
+        AclOperation.WRITE,
+        AclResourceType.TRANSACTIONAL_ID,
+        request.transactional_id,
+    )
+    require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     version = in_flight.api_version
-    unknown = _resolve_ids(services, request) if version >= IDS_SINCE else []
+    refused = _resolve_ids(services, request) if version >= IDS_SINCE else []
+    refused += _take_out_unreadable(services, in_flight, request)
+    if refused and not request.topics:
+        return TxnOffsetCommitResponse(topics=refused)
     producer = Producer(request.producer_id, request.producer_epoch)
     group_partition = TopicPartition(
         OFFSETS_TOPIC, services.groups.runtime.partition_for(request.group_id)
@@ -67,7 +80,7 @@ async def handle(
         services.verification.check(question, producer, guard)
 
     response = await services.groups.txn_offset_commit(request, group_context(in_flight), check)
-    response.topics += unknown
+    response.topics += refused
     return response
 
 
@@ -104,6 +117,22 @@ def _resolve_ids(
             named.append(topic)
     request.topics = named
     return unknown
+
+
+def _take_out_unreadable(
+    services: Services, in_flight: InFlightRequest, request: TxnOffsetCommitRequest
+) -> list[TxnOffsetCommitResponseTopic]:
+    """Take out the topics that the client may not read, and refuse them."""
+    request.topics, unreadable = parted(
+        services,
+        in_flight,
+        AclOperation.READ,
+        AclResourceType.TOPIC,
+        request.topics,
+        lambda topic: topic.name,
+    )
+    error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return failed(TxnOffsetCommitRequest(topics=unreadable), error).topics
 
 
 def failed(request: TxnOffsetCommitRequest, error: KafkaError) -> TxnOffsetCommitResponse:

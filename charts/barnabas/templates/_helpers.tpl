@@ -82,14 +82,11 @@ seccompProfile:
   resources: [consumergroups]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [barnabas.dev]
-  resources: [users]
-  verbs: [get, list, watch, patch]
-- apiGroups: [barnabas.dev]
-  resources: [brokers/status, topics/status, consumergroups/status, users/status]
+  resources: [brokers/status, topics/status, consumergroups/status]
   verbs: [patch]
 # Children block the deletion of their Broker, which some clusters allow only with this right.
 - apiGroups: [barnabas.dev]
-  resources: [brokers/finalizers, topics/finalizers, users/finalizers]
+  resources: [brokers/finalizers, topics/finalizers]
   verbs: [update]
 # The children of Brokers.
 - apiGroups: [apps]

@@ -11,7 +11,6 @@ class KeyKind(StrEnum):
 
     TOPICS = "topics"
     GROUPS = "groups"
-    USERS = "users"
     BROKER = "broker"
 
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_pipelines.errors import PipelineError, failure_line
-from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.jobs.common_options import trigger_seconds
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobSettings
@@ -114,12 +113,7 @@ def run_query(
         from barnabas_pipelines.progress import attach
 
         groups = {name: settings["group"]}
-        committer = attach(
-            spark,
-            bootstrap_servers=settings["bootstrap-servers"],
-            groups=groups,
-            client_settings=ClusterFacts.of(settings).client_settings,
-        )
+        committer = attach(spark, bootstrap_servers=settings["bootstrap-servers"], groups=groups)
     query: StreamingQuery | None = None
     try:
         query = (

@@ -334,9 +334,9 @@ def test_a_topic_that_is_asked_for_very_often_is_described_once(
     described: list[str] = []
     real = metadata_handler._without_partitions
 
-    def note(topic: Any, with_operations: bool) -> Any:
+    def note(services: Any, in_flight: Any, request: Any, topic: Any) -> Any:
         described.append(topic.name)
-        return real(topic, with_operations)
+        return real(services, in_flight, request, topic)
 
     monkeypatch.setattr(metadata_handler, "_without_partitions", note)
 

@@ -27,6 +27,7 @@ def test_broker_that_does_not_lead_the_offsets_is_not_the_coordinator(found, tol
     """TXN-4: a producer looks for its coordinator again by 15 and 16; 6 would be its end."""
     partition = SimpleNamespace(check_leader=lambda: refuse(found))
     services = SimpleNamespace(
+        authorizer=None,
         groups=SimpleNamespace(runtime=SimpleNamespace(partition_for=lambda group_id: 0)),
         replicas=SimpleNamespace(find=lambda _: partition if is_here else refuse(found)),
     )

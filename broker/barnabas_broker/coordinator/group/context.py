@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -11,3 +12,5 @@ class RequestContext(NamedTuple):
     client_id: str
     client_host: str
     api_version: int
+    #: Whether it may see a topic; None where it may see all.
+    sees_topic: Callable[[str], bool] | None = None

@@ -290,16 +290,24 @@ class GroupCoordinator:
         self, request: OffsetFetchRequest, context: RequestContext
     ) -> OffsetFetchResponse:
         """Return committed offsets, for one group (to version 7) or several (from 8)."""
+        groups = replies.fetched_groups(request, context.api_version)
+        results = await self.fetch_offsets(groups, require_stable=request.require_stable)
+        return replies.fit_fetch(results, context.api_version)
+
+    async def fetch_offsets(
+        self, groups: Sequence[OffsetFetchRequestGroup], *, require_stable: bool
+    ) -> list[replies.FetchedGroup]:
+        """Return committed offsets of groups, one result each."""
         results = []
-        for index, group in enumerate(replies.fetched_groups(request, context.api_version)):
+        for index, group in enumerate(groups):
             if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
                 await asyncio.sleep(0)
-            command = partial(_fetch, group=group, require_stable=request.require_stable)
+            command = partial(_fetch, group=group, require_stable=require_stable)
             try:
                 results.append(await self._execute(group.group_id, command))
             except KafkaError as error:
                 results.append(replies.fetch_error(group, append_error(error.code)))
-        return replies.fit_fetch(results, context.api_version)
+        return results
 
     async def offset_delete(
         self, request: OffsetDeleteRequest, context: RequestContext

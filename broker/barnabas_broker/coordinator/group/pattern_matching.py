@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from barnabas_broker.coordinator.group.consumer.pattern_refresh import SeesTopic
 from barnabas_broker.coordinator.group.consumer.patterns import matching_in_turns
 from barnabas_broker.coordinator.group.shard import GroupShard
 from barnabas_broker.coordinator.group.topics import Topics
@@ -29,15 +30,21 @@ class PatternMatching:
         self._topics = topics
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def resolve(self, group_id: str, patterns: frozenset[str]) -> None:
-        """Match all topics that there are; at most one task for each group."""
-        task = asyncio.get_running_loop().create_task(self._resolve(group_id, patterns))
+    def resolve(
+        self, group_id: str, patterns: frozenset[str], sees_topic: SeesTopic | None
+    ) -> None:
+        """Match all topics that are seen; at most one task for each group."""
+        task = asyncio.get_running_loop().create_task(self._resolve(group_id, patterns, sees_topic))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+    async def _resolve(
+        self, group_id: str, patterns: frozenset[str], sees_topic: SeesTopic | None
+    ) -> None:
         names = list(self._topics.names())
-        matched = {pattern: await self._match(group_id, pattern, names) for pattern in patterns}
+        matched = {
+            pattern: await self._match(group_id, pattern, names, sees_topic) for pattern in patterns
+        }
         try:
             await self._runtime.execute(
                 self._partition,
@@ -47,12 +54,14 @@ class PatternMatching:
             # The next heartbeat of the group asks again.
             logger.info("the patterns of group %s were not taken over: %s", group_id, error)
 
-    async def _match(self, group_id: str, pattern: str, names: list[str]) -> frozenset[str] | None:
+    async def _match(
+        self, group_id: str, pattern: str, names: list[str], sees_topic: SeesTopic | None
+    ) -> frozenset[str] | None:
         """Return what a pattern matches; None for one that cannot be used."""
         topics: list[str] = []
         try:
             for turn in matching_in_turns(pattern, names):
-                topics += turn
+                topics += turn if sees_topic is None else filter(sees_topic, turn)
                 await asyncio.sleep(0)
         except KafkaError as error:
             # It came with the group from Kafka, or from an older release.

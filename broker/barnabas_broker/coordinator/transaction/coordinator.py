@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -162,14 +162,25 @@ class TransactionCoordinator:
         )
 
     async def add_partitions(
-        self, transaction: AddPartitionsToTxnTransaction, api_version: int
+        self,
+        transaction: AddPartitionsToTxnTransaction,
+        api_version: int,
+        unwritable: Set[str] = frozenset(),
     ) -> dict[TopicPartition, ErrorCode]:
-        """Add all partitions of a producer to its transaction, or none of them (TXN-3)."""
+        """Add all partitions of a producer to its transaction, or none of them (TXN-3).
+
+        `unwritable` are topics to which the client may not write.
+        """
         partitions = _partitions(transaction)
         refused = {
-            topic_partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic_partition: (
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                if topic_partition.topic in unwritable
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
             for topic_partition in partitions
-            if not self._may_be_added(topic_partition, api_version)
+            if topic_partition.topic in unwritable
+            or not self._may_be_added(topic_partition, api_version)
         }
         if refused:
             return {

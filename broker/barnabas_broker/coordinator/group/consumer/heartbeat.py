@@ -110,7 +110,7 @@ class ConsumerHeartbeats:
             if before.pattern != updated.pattern:
                 self._membership.forget_pattern(changes, before.pattern)
             is_due |= group.preferred_assignor() != preferred
-        self._patterns.ask_if_due(group, now)
+        self._patterns.ask_if_due(group, context.sees_topic, now)
         self._membership.refresh_epoch(changes, is_due=is_due)
         self._membership.update_targets(changes, now)
         member = self._membership.reconcile(changes, updated, reported, now)

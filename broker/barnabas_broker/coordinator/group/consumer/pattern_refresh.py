@@ -9,7 +9,7 @@ and a cluster many topics. Source: CG-8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barnabas_broker.coordinator.group.consumer.consumer_group import (
@@ -20,6 +20,7 @@ from barnabas_broker.coordinator.group.consumer.membership import Membership
 from barnabas_broker.coordinator.runtime.shard import Instant, Result, no_change
 from barnabas_protocol.errors import KafkaError
 
+SeesTopic = Callable[[str], bool]
 # After so long the result got lost on its way, and the resolver is asked again.
 ANSWER_MS_MAX = 60_000
 
@@ -27,15 +28,19 @@ ANSWER_MS_MAX = 60_000
 class PatternResolver(Protocol):
     """Who finds out which topics patterns match."""
 
-    def resolve(self, group_id: str, patterns: frozenset[str]) -> None:
-        """Match all topics that there are, and give `PatternRefresh.resolved` the result."""
+    def resolve(
+        self, group_id: str, patterns: frozenset[str], sees_topic: SeesTopic | None
+    ) -> None:
+        """Match all topics that are seen, and give `PatternRefresh.resolved` the result."""
         ...
 
 
 class NoResolver:
     """Resolves nothing: where no topics are known."""
 
-    def resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+    def resolve(
+        self, group_id: str, patterns: frozenset[str], sees_topic: SeesTopic | None
+    ) -> None:
         """Do nothing."""
 
 
@@ -48,8 +53,11 @@ class PatternRefresh:
         # Group id -> the version of the topics' names that is being matched, and since when.
         self._under_way: dict[str, tuple[int, int]] = {}
 
-    def ask_if_due(self, group: ConsumerGroup, now: Instant) -> None:
-        """Have the group's patterns resolved if one is new, or topics are, or it is long ago."""
+    def ask_if_due(self, group: ConsumerGroup, sees_topic: SeesTopic | None, now: Instant) -> None:
+        """Have the group's patterns resolved if one is new, or topics are, or it is long ago.
+
+        They match what the member that has them resolved may see, as in Apache Kafka.
+        """
         patterns = group.pattern_counts
         group_id = group.group_id
         if not patterns:
@@ -69,7 +77,7 @@ class PatternRefresh:
             or now.wall_ms - newest_ms >= settings.pattern_refresh_ms
         ):
             self._under_way[group_id] = version, now.monotonic_ms
-            self._resolver.resolve(group_id, frozenset(patterns))
+            self._resolver.resolve(group_id, frozenset(patterns), sees_topic)
 
     def resolved(
         self, group_id: str, matched: Mapping[str, frozenset[str] | None], now: Instant

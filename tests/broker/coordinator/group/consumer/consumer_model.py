@@ -87,7 +87,7 @@ class ConsumerModel(GroupModel):
         self._is_releasing = False
         super().__init__(consumer=self.consumer_settings)  # type: ignore[arg-type]
 
-    def resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+    def resolve(self, group_id: str, patterns: frozenset[str], sees_topic: object) -> None:
         """Note what is to be resolved."""
         self.asked.append((group_id, patterns))
 

@@ -1,0 +1,35 @@
+"""Whether a client may see the topics of a group: those it subscribes to, or that members have.
+
+Both are all or nothing: a member subscribes to what it may see only, and a group is described with
+all its members or with none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final
+
+from barnabas_broker.handlers.authorization import allowed
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+HIDDEN_TOPICS: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
+"""Apache Kafka's words."""
+
+
+def require_topics(
+    services: Services, in_flight: InFlightRequest, topics: Sequence[str] | None
+) -> None:
+    """Refuse a member that subscribes to a topic that it may not see. Raises: KafkaError 29."""
+    if topics and not sees_all(services, in_flight, set(topics)):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def sees_all(services: Services, in_flight: InFlightRequest, topics: Set[str]) -> bool:
+    """Whether the client may see all of the topics that members of a group have."""
+    visible = allowed(services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topics)
+    return len(visible) == len(topics)

@@ -1,1 +1,0 @@
-"""Reconciles Users: credentials, rights, quotas, and what their clients need to connect."""
