@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BarnabasCluste
 async def prepare(cluster: BarnabasCluster, admin: Admin) -> None:
     """Share groups are on, and the group begins with the topic's first record."""
     await cluster.until_formed(admin)
-    (await admin.features.update({"share.version": FeatureUpdate(level=1)})).unwrap()
+    (await admin.features.update({"share.version": FeatureUpdate(level=2)})).unwrap()
     topic = NewTopic(name=TOPIC, partition_count=PARTITION_COUNT, replication_factor=3)
     await cluster.create_topics(admin, topic)
     resource = ConfigResource(ResourceType.GROUP, GROUP)

@@ -137,7 +137,7 @@ def test_everything_is_refused_while_the_feature_is_off(tmp_path: Path) -> None:
     async def run() -> None:
         async with world_on(tmp_path) as world:
             features = world.admin.features
-            assert (await features.describe()).finalized["share.version"].maximum == 1
+            assert (await features.describe()).finalized["share.version"].maximum == 2
             off = FeatureUpdate(level=0, upgrade_type=FeatureUpgradeType.SAFE_DOWNGRADE)
             (await features.update({"share.version": off})).unwrap()
             for key, request in REQUESTS.items():

@@ -34,8 +34,8 @@ PARTITION_COUNT = 4
 
 
 async def switch_on_share_groups(client: RawClient) -> None:
-    """Finalize `share.version` 1, by which share groups are served."""
-    await set_share_version(client, 1)
+    """Finalize `share.version` 2, by which share groups are served."""
+    await set_share_version(client, 2)
 
 
 async def set_share_version(client: RawClient, level: int) -> None:

@@ -2,8 +2,8 @@
 
 Those of consumer and share groups take effect; those of streams groups, which this broker does not
 serve, are kept and shown. Classic groups bring their timeouts with each member.
-Source: Kafka 4.4's group configs, CFG-3, SHR-38. Invariant: a group without an override has the
-broker's value.
+Source: Kafka 4.4's group configs, CFG-3, SHR-35, SHR-38. Invariant: a group without an override has
+the broker's value.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.topic import effective_value
 from barnabas_protocol.settings.setting import by_name
+
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 
 
 def _row(key: str, default: str, why: str, minimum: int = 1) -> BrokerSetting:
@@ -36,6 +38,18 @@ GROUP_SETTINGS: Final = (
     _row("consumer.assignment.interval.ms", "1000", "A target lasts so long at least.", 0),
     _row("consumer.heartbeat.interval.ms", "5000", "Time between heartbeats of consumers."),
     _row("consumer.session.timeout.ms", "45000", "A silent consumer is removed after this."),
+    BrokerSetting(
+        "errors.deadletterqueue.copy.record.enable",
+        BOOLEAN,
+        "false",
+        "Whether dead letters of a share group have the key and value of the record.",
+    ),
+    BrokerSetting(
+        DEAD_LETTER_TOPIC,
+        STRING,
+        "",
+        "The topic for dead letters of a share group; empty: there are none.",
+    ),
     _row("share.assignment.interval.ms", "1000", "A target lasts so long at least.", 0),
     BrokerSetting(
         "share.auto.offset.reset",
@@ -116,6 +130,8 @@ def validate_group_config(overrides: Mapping[str, str], broker: Mapping[str, str
         session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if numbers[session] <= numbers[beat]:
             raise ConfigError(f"{session} must be greater than {beat}")
+    if str(values[DEAD_LETTER_TOPIC]).startswith("__"):
+        raise ConfigError(f"{DEAD_LETTER_TOPIC}: DLQ topic name must not start with '__'")
 
 
 def _limit(key: str, broker: Mapping[str, str]) -> int | None:

@@ -165,6 +165,8 @@ class BrokerConfig:
     group_share_max_share_sessions: int
     group_share_assignors: tuple[str, ...]
     group_share_initialize_retry_interval_ms: int
+    errors_deadletterqueue_auto_create_topics_enable: bool
+    errors_deadletterqueue_topic_name_prefix: str
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
     offsets_load_buffer_size: int

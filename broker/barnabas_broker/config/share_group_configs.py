@@ -140,5 +140,15 @@ class ShareGroupConfigs:
         text = self._overrides(group_id).get("share.renew.acknowledge.enable", "true")
         return text.strip().lower() == "true"
 
+    def dead_letter_topic(self, group_id: str) -> str:
+        """Return the topic for dead letters; empty where there is none."""
+        return self._overrides(group_id).get("errors.deadletterqueue.topic.name", "").strip()
+
+    def copies_dead_letters(self, group_id: str) -> bool:
+        """Whether dead letters have the key and value of the record."""
+        overrides = self._overrides(group_id)
+        text = overrides.get("errors.deadletterqueue.copy.record.enable", "false")
+        return text.strip().lower() == "true"
+
     def _bounded(self, group_id: str, key: str, bounded: Bounded) -> int:
         return bounded.in_force(self._overrides(group_id).get(f"share.{key}"))

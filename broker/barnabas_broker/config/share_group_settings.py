@@ -1,7 +1,8 @@
 """The rows of the broker's settings for share groups (KIP-932).
 
-Source: Kafka's `group.share.*`; SHR-38. Not here: those of a single group (`group_settings.py`),
-which must lie within the bounds of these; what holds for a group (`share_group_configs.py`).
+Source: Kafka's `group.share.*` and `errors.deadletterqueue.*`; SHR-35, SHR-38. Not here: those of a
+single group (`group_settings.py`), which must lie within the bounds of these; what holds for a
+group (`share_group_configs.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from barnabas_broker.config.bounded_settings import BoundedRow, bounded_rows, check_bounded
-from barnabas_broker.config.definitions import INT, LIST, BrokerSetting, ConfigError
+from barnabas_broker.config.definitions import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    INT,
+    LIST,
+    STRING,
+    BrokerSetting,
+    ConfigError,
+)
 
 ASSIGNORS: Final = ("simple",)
 
@@ -82,6 +91,20 @@ SHARE_GROUP_SETTINGS: Final = (
         "30000",
         "The state of a partition that could not be made is tried again after this.",
         1,
+    ),
+    BrokerSetting(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        BOOLEAN,
+        "false",
+        "Whether a missing topic for dead letters of a share group is made.",
+        update=CLUSTER_WIDE,
+    ),
+    BrokerSetting(
+        "errors.deadletterqueue.topic.name.prefix",
+        STRING,
+        "dlq.",
+        "How names of topics for dead letters begin; empty: however they like.",
+        update=CLUSTER_WIDE,
     ),
 )
 

@@ -140,6 +140,12 @@ TOPIC_SETTINGS: Final = (
         low=0,
     ),
     _row(
+        "errors.deadletterqueue.group.enable",
+        BOOLEAN,
+        "false",
+        "Whether share groups may write their dead letters to it.",
+    ),
+    _row(
         "file.delete.delay.ms",
         LONG,
         "60000",

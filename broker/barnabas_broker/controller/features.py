@@ -25,6 +25,7 @@ first broker and controller can work with. Level 0 is off.
 |---|---|
 | 0 | no share groups |
 | 1 | share groups (KIP-932), their records in `__consumer_offsets`, `__share_group_state` |
+| 2 | dead letters of share groups (KIP-1191), and state 3 in `__share_group_state` |
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ SUPPORTED: Final[Mapping[str, FeatureRange]] = MappingProxyType(
         BARNABAS_VERSION: FeatureRange(1, SECURITY_LEVEL),
         TRANSACTION_VERSION: FeatureRange(0, 2),
         GROUP_VERSION: FeatureRange(0, 1),
-        SHARE_VERSION: FeatureRange(0, 1),
+        SHARE_VERSION: FeatureRange(0, 2),
     }
 )
 # What holds before anybody has said anything else; the others are off.

@@ -1,10 +1,10 @@
-"""Topics made on demand: those that a Metadata request names, and the coordinators' own.
+"""Topics made on demand: those that a Metadata request names, the coordinators' own, dead letters.
 
 One request in flight per topic; the caller responds at once and the client sends its request
 again. What a client names counts against its `controller_mutation_rate`: it is made all the same,
 and the client's connection is muted when it is known for how long.
 
-Source: TOP-6, TOP-7, QUO-7.
+Source: TOP-6, TOP-7, QUO-7, SHR-35.
 """
 
 import logging
@@ -85,9 +85,20 @@ class TopicCreation:
                 client = _Client(user_of(in_flight), in_flight.client_id or "", in_flight.session)
             self._start(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1), client)
 
+    def ensure_dead_letters(self, name: str) -> None:
+        """Start to create a topic for dead letters of share groups (SHR-35)."""
+        if len(self._in_flight) >= CREATIONS_MAX:
+            return
+        # Whatever the default of the cluster: each dead letter says when it was written.
+        configs = {
+            "errors.deadletterqueue.group.enable": "true",
+            "message.timestamp.type": "CreateTime",
+        }
+        self._start(_topic(name, -1, -1, configs), None)
+
     def _offsets_topic(self) -> CreatableTopic:
         config = self._config
-        return _internal_topic(
+        return _topic(
             OFFSETS_TOPIC,
             config.offsets_topic_num_partitions,
             config.offsets_topic_replication_factor,
@@ -100,7 +111,7 @@ class TopicCreation:
 
     def _transaction_state_topic(self) -> CreatableTopic:
         config = self._config
-        return _internal_topic(
+        return _topic(
             TRANSACTION_STATE_TOPIC,
             config.transaction_state_log_num_partitions,
             config.transaction_state_log_replication_factor,
@@ -115,7 +126,7 @@ class TopicCreation:
 
     def _share_state_topic(self) -> CreatableTopic:
         config = self._config
-        return _internal_topic(
+        return _topic(
             SHARE_STATE_TOPIC,
             config.share_coordinator_state_topic_num_partitions,
             config.share_coordinator_state_topic_replication_factor,
@@ -188,7 +199,7 @@ class TopicCreation:
         return forwarded
 
 
-def _internal_topic(
+def _topic(
     name: str, partition_count: int, replication_factor: int, configs: Mapping[str, str]
 ) -> CreatableTopic:
     return CreatableTopic(

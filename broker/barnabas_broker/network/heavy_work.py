@@ -113,6 +113,17 @@ class HeavyWork:
         finally:
             lane.leave()
 
+    async def run_own(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """The same for work of this broker that belongs to no request."""
+        lane = self._lanes[True]
+        await lane.enter(None)
+        try:
+            self.run_count += 1
+            result: Result = await self._run(function, *arguments)
+            return result
+        finally:
+            lane.leave()
+
     @property
     def waiting_count(self) -> int:
         """How many wait for their turn."""
@@ -127,9 +138,9 @@ class _Lane:
         # A dictionary as an ordered set: one that goes is taken out at once.
         self.waiting: dict[asyncio.Future[bool], None] = {}
 
-    async def enter(self, in_flight: InFlightRequest) -> None:
+    async def enter(self, in_flight: InFlightRequest | None) -> None:
         """Wait for a place. Raises: ConnectionGoneError."""
-        if in_flight.session.is_closed:
+        if in_flight is not None and in_flight.session.is_closed:
             raise ConnectionGoneError
         if self._running < LANE_WIDTH:
             self._running += 1
@@ -142,7 +153,8 @@ class _Lane:
                 del self.waiting[turn]
                 turn.set_result(False)
 
-        in_flight.on_closed(gone)
+        if in_flight is not None:
+            in_flight.on_closed(gone)
         try:
             is_turn = await turn
         except asyncio.CancelledError:
@@ -152,7 +164,8 @@ class _Lane:
                 self.leave()  # it was its turn, and it is cancelled
             raise
         finally:
-            in_flight.on_abandoned = None
+            if in_flight is not None:
+                in_flight.on_abandoned = None
         if not is_turn:
             raise ConnectionGoneError
 

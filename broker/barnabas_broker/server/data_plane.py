@@ -136,6 +136,7 @@ class DataPlane:
         take_producer_id: Callable[[], Awaitable[int]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         pause: Pause,
+        run_own: Callable[..., Awaitable[Any]],
         topic_creation: TopicCreation,
     ) -> None:
         """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
@@ -188,7 +189,9 @@ class DataPlane:
         self.topic_creation = topic_creation
         self._make_transactions = make_transactions
         self._make_share_state = partial(self._new_share_state, peers, spawn)
-        self._make_share_serving = partial(self._new_share_serving, spawn, pause)
+        self._make_share_serving = partial(
+            self._new_share_serving, dynamic, peers, spawn, pause, run_own
+        )
         self.groups.share.connect(
             lambda: self.share_state.persister, PartitionEnds(replicas, peers).ends
         )
@@ -218,17 +221,27 @@ class DataPlane:
         )
 
     def _new_share_serving(
-        self, spawn: Callable[[Coroutine[Any, Any, None]], None], pause: Pause
+        self,
+        dynamic: DynamicConfig,
+        peers: Peers,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        pause: Pause,
+        run_own: Callable[..., Awaitable[Any]],
     ) -> ShareServing:
         from barnabas_broker.server.share_serving import ShareServing
 
         return ShareServing(
+            node_id=self._logs.node_id,
             config=self._config,
+            dynamic=dynamic,
             clock=self._clock,
             timer=self._timer,
             publisher=self._publisher,
             replicas=self.replicas,
+            peers=peers,
+            topic_creation=self.topic_creation,
             persister=lambda: self.share_state.persister,
+            run=run_own,
             pause=pause,
             spawn=spawn,
         )

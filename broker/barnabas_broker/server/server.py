@@ -274,6 +274,7 @@ class Server:
             self._producer_ids.take,
             self._background.spawn,
             self.heavy_work.pause,
+            self.heavy_work.run_own,
             TopicCreation(
                 self.membership.channel,
                 self.config,

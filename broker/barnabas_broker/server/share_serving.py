@@ -5,20 +5,25 @@ Nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Final
 
+from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.share_group_configs import ShareGroupConfigs, ShareGroupSettings
 from barnabas_broker.controller.features import SHARE_VERSION
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.handlers.topic_creation import TopicCreation
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_GROUP, MetadataImage
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.heavy_work import Pause
+from barnabas_broker.network.peers import Peers
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.server.dead_letters import ClusterDeadLetterTopics
+from barnabas_broker.share.dead_letter_writer import TopicDeadLetterWriter
 from barnabas_broker.share.loaded_share_partition import ShareContext
 from barnabas_broker.share.persister import SharePersister
 from barnabas_broker.share.share_metrics import ShareMetrics
@@ -27,6 +32,8 @@ from barnabas_broker.share.share_settings import ShareSettings
 
 _KNOWN_MAX: Final = 1_000
 """Groups whose settings are kept: their names are the clients' to choose."""
+SINCE_DEAD_LETTERS: Final = 2
+"""The level of `share.version` that has them (SHR-35)."""
 
 
 class _GroupSettings:
@@ -34,7 +41,7 @@ class _GroupSettings:
 
     def __init__(self, config: BrokerConfig, publisher: MetadataPublisher) -> None:
         self._publisher = publisher
-        self._configs = ShareGroupConfigs(ShareGroupSettings.of(config), self._overrides)
+        self.configs = ShareGroupConfigs(ShareGroupSettings.of(config), self._overrides)
         self._known: dict[str, ShareSettings] = {}
         self._image = publisher.image
 
@@ -48,7 +55,7 @@ class _GroupSettings:
             self._known.clear()
         settings = self._known.get(group_id)
         if settings is None:
-            configs = self._configs
+            configs, level = self.configs, self._image.features.get(SHARE_VERSION, 0)
             settings = self._known[group_id] = ShareSettings(
                 record_lock_duration_ms=configs.record_lock_duration_ms(group_id),
                 delivery_count_limit=configs.delivery_count_limit(group_id),
@@ -56,6 +63,9 @@ class _GroupSettings:
                 auto_offset_reset=configs.auto_offset_reset(group_id),
                 read_committed=configs.reads_committed(group_id),
                 renew_acknowledge_enable=configs.may_renew(group_id),
+                has_dead_letters=(
+                    level >= SINCE_DEAD_LETTERS and bool(configs.dead_letter_topic(group_id))
+                ),
             )
         return settings
 
@@ -66,22 +76,48 @@ class ShareServing:
     def __init__(
         self,
         *,
+        node_id: int,
         config: BrokerConfig,
+        dynamic: DynamicConfig,
         clock: Clock,
         timer: Timer,
         publisher: MetadataPublisher,
         replicas: ReplicaManager,
+        peers: Peers,
+        topic_creation: TopicCreation,
         persister: Callable[[], SharePersister],
+        run: Callable[..., Awaitable[Any]],
         pause: Pause,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         """Make the parts; share partitions come with the first fetches."""
         self._metrics = ShareMetrics()
+        settings = _GroupSettings(config, publisher)
+        topics = ClusterDeadLetterTopics(
+            node_id=node_id,
+            config=config,
+            dynamic=dynamic,
+            group_configs=settings.configs,
+            clock=clock,
+            publisher=publisher,
+            replicas=replicas,
+            peers=peers,
+            topic_creation=topic_creation,
+            run=run,
+            pause=pause,
+        )
         self.share_partitions = SharePartitions(
             replicas,
             ShareContext(
                 persister=persister,
-                settings=_GroupSettings(config, publisher),
+                settings=settings,
+                dead_letters=TopicDeadLetterWriter(
+                    topics,
+                    clock=clock,
+                    counts=self._metrics.dead_letters_of,
+                    reads=replicas.client_reads,
+                    run=run,
+                ),
                 timer=timer,
                 clock=clock,
                 spawn=spawn,

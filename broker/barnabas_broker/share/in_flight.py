@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from barnabas_broker.share.dead_letters import DeadLetterCause
 from barnabas_broker.share.record_states import FINAL, LEGAL, RecordState
 from barnabas_broker.share.transition import Transition
 
@@ -55,6 +56,7 @@ class OffsetRange:
 
     __slots__ = (
         "batch",
+        "cause",
         "delivery_count",
         "first_offset",
         "is_unwritten",
@@ -85,6 +87,8 @@ class OffsetRange:
         # An acknowledgement whose write is under way, and the state that it leads to.
         self.transition: Transition | None = None
         self.target = state
+        # Why it is to be Archiving, where the target is that.
+        self.cause: DeadLetterCause | None = None
         # Changed without an acknowledgement, and not written since.
         self.is_unwritten = False
 
@@ -105,6 +109,7 @@ class OffsetRange:
         upper.lock = self.lock
         upper.transition = self.transition
         upper.target = self.target
+        upper.cause = self.cause
         upper.is_unwritten = self.is_unwritten
         self.last_offset = offset - 1
         return upper
@@ -119,7 +124,12 @@ class OffsetRange:
             return False
         is_same = self.delivery_count == other.delivery_count and self.batch is other.batch
         if self.transition is not None:
-            return is_same and self.target is other.target and self.lock is other.lock
+            return (
+                is_same
+                and self.target is other.target
+                and self.cause is other.cause
+                and self.lock is other.lock
+            )
         if self.state is RecordState.ACQUIRED:
             return is_same and self.lock is other.lock
         if self.is_final:  # where it is written, its count is of no interest any more

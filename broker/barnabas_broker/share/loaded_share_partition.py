@@ -1,16 +1,18 @@
 """A share partition in the memory of its partition's leader: loaded, written, timed, fenced.
 
 The shell around `share_partition.py`: it reads the state from the share coordinator when it is
-first needed, writes what changes, one write at a time, and ends locks when they run out. Not here:
-fetches (`delayed_share_fetch.py`), which share partitions there are (`share_partitions.py`).
+first needed, writes what changes, one write at a time, ends locks when they run out, and sends dead
+letters. Not here: fetches (`delayed_share_fetch.py`), which share partitions there are
+(`share_partitions.py`), how dead letters are written (`dead_letter_writer.py`).
 
-Source: KIP-932; SHR-3, SHR-4, SHR-7, SHR-17, SHR-18, SHR-33. Invariants: it speaks for one leader
-epoch, and for nothing once it is fenced; an acknowledgement is answered only when its write has
-an outcome.
+Source: KIP-932, KIP-1191; SHR-3, SHR-4, SHR-7, SHR-17, SHR-18, SHR-33, SHR-36. Invariants: it
+speaks for one leader epoch, and for nothing once it is fenced; an acknowledgement is answered only
+when its write has an outcome.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from barnabas_broker.share.acquisition import (
     FetchedBatch,
     acquire,
 )
+from barnabas_broker.share.dead_letters import DeadLetterWriter
 from barnabas_broker.share.offset_reset import reset_offset
 from barnabas_broker.share.persister import SharePartitionKey, SharePersister
 from barnabas_broker.share.record_states import AcknowledgementBatch
@@ -38,6 +41,8 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 NEVER_READ: Final = -1
+WRITE_PAUSE_MS: Final = 1_000
+"""Between writes of what has ended its last attempt, and is no dead letter before it is stored."""
 _FENCING: Final = frozenset(
     (
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -74,6 +79,7 @@ class ShareContext:
 
     persister: Callable[[], SharePersister]
     settings: Callable[[str], ShareSettings]  # of a group
+    dead_letters: DeadLetterWriter
     timer: Timer
     clock: Clock
     spawn: Callable[[Coroutine[Any, Any, None]], None]
@@ -85,6 +91,7 @@ class LoadedSharePartition:
 
     __slots__ = (
         "_context",
+        "_is_sending_dead_letters",
         "_is_writing",
         "_on_change",
         "_on_gone",
@@ -120,6 +127,7 @@ class LoadedSharePartition:
         self.records = SharePartition(0, context.settings(key.group_id))
         self._state_epoch = -1
         self._is_writing = False
+        self._is_sending_dead_letters = False
         self._timer_task: TimerTask | None = None
         # Since when a fetch reads it, and no other may (SHR-8).
         self.fetch_locked_since_ns: int | None = None
@@ -134,7 +142,9 @@ class LoadedSharePartition:
         """Whether nothing of it is under way or waits to be written."""
         return not (
             self._is_writing
+            or self._is_sending_dead_letters
             or self.records.needs_write
+            or self.records.has_dead_letters
             or self.fetch_locked_since_ns is not None
             or self.load_state is LoadState.INITIALIZING
         )
@@ -278,9 +288,12 @@ class LoadedSharePartition:
     # What follows from changes.
 
     def changed(self) -> None:
-        """See to locks, to what is to be written, and to fetches that wait."""
+        """See to locks, to what is to be written, to dead letters, and to fetches that wait."""
         if self.is_active:
             self._set_timer()
+            if self.records.has_dead_letters and not self._is_sending_dead_letters:
+                self._is_sending_dead_letters = True
+                self._context.spawn(self._send_dead_letters())
             if self.records.needs_write and not self._is_writing:
                 self._is_writing = True
                 self._context.spawn(self._write())
@@ -314,12 +327,15 @@ class LoadedSharePartition:
                 write = self.records.take_write()
                 if write is None:
                     break
-                await self._write_one(write)
+                is_written = await self._write_one(write)
+                if not is_written and self.records.is_archiving_unwritten:
+                    # It is tried until it succeeds; others that wait may fail the same way.
+                    await asyncio.sleep(WRITE_PAUSE_MS / 1000)
         finally:
             self._is_writing = False
         self._on_change(self)
 
-    async def _write_one(self, write: StateWrite) -> None:
+    async def _write_one(self, write: StateWrite) -> bool:
         failure: KafkaError | None = None
         try:
             await self._context.persister().write(
@@ -340,6 +356,22 @@ class LoadedSharePartition:
                 self.fence(failure.code)
         self.records.finish_write(write, failure)
         self.changed()
+        return failure is None
+
+    async def _send_dead_letters(self) -> None:
+        """Write what is Archiving to the topic for dead letters, and archive it (SHR-36)."""
+        try:
+            while self.is_active and self.records.has_dead_letters:
+                letters = self.records.take_dead_letters()
+                await self._context.dead_letters.write(
+                    self.key, self.partition, letters, is_wanted=lambda: self.is_active
+                )
+                if self.is_active:
+                    self.records.finish_dead_letters(letters)
+                    self.changed()
+        finally:
+            self._is_sending_dead_letters = False
+        self._on_change(self)
 
 
 def for_clients(error: Exception) -> KafkaError:

@@ -5,9 +5,14 @@ written and answered comes out. What it means to be loaded, fenced or waited for
 `share_partition_state.py`'s, the ranges are `in_flight.py`'s, which records of a read are acquired
 `acquisition.py`'s.
 
-Source: KIP-932, KIP-1222; SHR-5 to SHR-7, SHR-9, SHR-11, SHR-15 to SHR-19. Invariants: below the
-start offset everything is final; no offset is under two locks; an acknowledgement is final only
-after its write has succeeded, and until then nobody can acquire its offsets.
+Where the group has dead letters, a record that is rejected or at its limit is Archiving once that
+is written; it is handed over as a dead letter then, and Archived when that has an outcome. At its
+limit it stays Acquired, by nobody, until the write has succeeded: nobody else gets it meanwhile.
+
+Source: KIP-932, KIP-1191, KIP-1222; SHR-5 to SHR-7, SHR-9, SHR-11, SHR-15 to SHR-19, SHR-36.
+Invariants: below the start offset everything is final; no offset is under two locks; an
+acknowledgement is final only after its write has succeeded, and until then nobody can acquire its
+offsets; what is Archiving has been written as that, and is handed over once.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from barnabas_broker.share.dead_letters import DeadLetterCause, DeadLetters
 from barnabas_broker.share.in_flight import (
     AcquiredBatch,
     OffsetRange,
@@ -44,13 +50,8 @@ _DEAD_LOCKS_MAX: Final = 64
 _LOADED: Final[dict[int, RecordState]] = {
     RecordState.AVAILABLE: RecordState.AVAILABLE,
     RecordState.ACKNOWLEDGED: RecordState.ACKNOWLEDGED,
-    RecordState.ARCHIVING: RecordState.ARCHIVED,
+    RecordState.ARCHIVING: RecordState.ARCHIVING,
     RecordState.ARCHIVED: RecordState.ARCHIVED,
-}
-_OUTCOME: Final = {
-    AcknowledgeType.GAP: RecordState.ARCHIVED,
-    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
-    AcknowledgeType.REJECT: RecordState.ARCHIVED,
 }
 
 
@@ -58,6 +59,8 @@ class SharePartition:
     """The records of one partition as one share group sees them. Times are in milliseconds."""
 
     __slots__ = (
+        "_archiving",
+        "_dead_letters",
         "_live_lock_count",
         "_lock_number",
         "_locks",
@@ -76,6 +79,10 @@ class SharePartition:
         # Acknowledgements that the next write contains; whether there is more to be written.
         self._waiting: list[Transition] = []
         self._needs_write = False
+        # Of those, the one of what has ended its last attempt without an acknowledgement.
+        self._archiving: Transition | None = None
+        # What is Archiving and has not been handed over.
+        self._dead_letters: list[DeadLetters] = []
 
     @classmethod
     def load(
@@ -104,10 +111,18 @@ class SharePartition:
             loaded = OffsetRange(first, batch.last_offset, state, batch.delivery_count)
             if state is RecordState.AVAILABLE:
                 loaded.batch = AcquiredBatch(first, batch.last_offset)
+            elif state is RecordState.ARCHIVING:
+                partition._archiving_loaded(loaded)
             offsets.append(loaded)
         offsets.join(start_offset, offsets.end_offset)
         offsets.advance_start()
         return partition
+
+    def _archiving_loaded(self, loaded: OffsetRange) -> None:
+        """Go on with what another leader has begun; why it did is not stored (SHR-36)."""
+        is_at_limit = loaded.delivery_count >= self.settings.delivery_count_limit
+        cause = DeadLetterCause.DELIVERY_COUNT if is_at_limit else DeadLetterCause.REJECTED
+        self._dead_letters.append(_letters_of(loaded, cause))
 
     # What there is.
 
@@ -227,14 +242,34 @@ class SharePartition:
 
     def _end_attempt(self, attempted: OffsetRange) -> None:
         attempted.member_id = None
-        self.offsets.move(attempted, self._outcome_of_release(attempted))
+        outcome = self._outcome_of_release(attempted)
+        if outcome is RecordState.ARCHIVING:
+            self._archive_when_written(attempted)
+            return
+        self.offsets.move(attempted, outcome)
         attempted.is_unwritten = True
         self._needs_write = True
 
+    def _archive_when_written(self, attempted: OffsetRange) -> None:
+        """Let it stay Acquired until Archiving is written; with the others of the next write."""
+        if self._archiving is None:
+            self._archiving = Transition(attempted.first_offset, attempted.last_offset)
+            self._waiting.append(self._archiving)
+        self._archiving.include(attempted.first_offset, attempted.last_offset)
+        attempted.transition = self._archiving
+        attempted.target = RecordState.ARCHIVING
+        attempted.cause = DeadLetterCause.DELIVERY_COUNT
+
     def _outcome_of_release(self, released: OffsetRange) -> RecordState:
-        if released.delivery_count >= self.settings.delivery_count_limit:
-            return RecordState.ARCHIVED
-        return RecordState.AVAILABLE
+        if released.delivery_count < self.settings.delivery_count_limit:
+            return RecordState.AVAILABLE
+        return self._end_state
+
+    @property
+    def _end_state(self) -> RecordState:
+        """What becomes of a record that is not to be delivered again."""
+        has_letters = self.settings.has_dead_letters
+        return RecordState.ARCHIVING if has_letters else RecordState.ARCHIVED
 
     # Acknowledgements.
 
@@ -269,11 +304,25 @@ class SharePartition:
                 transition = Transition(run.first_offset, run.last_offset)
                 self._waiting.append(transition)
             transition.last_offset = run.last_offset
-            outcome = _OUTCOME.get(run.type)
             for changed in ranges:
                 changed.transition = transition
-                changed.target = outcome or self._outcome_of_release(changed)
+                self._set_target(changed, run.type)
         return transition
+
+    def _set_target(self, changed: OffsetRange, kind: AcknowledgeType) -> None:
+        """Note what an acknowledgement makes of a range (SHR-16)."""
+        cause = None
+        match kind:
+            case AcknowledgeType.ACCEPT:
+                target = RecordState.ACKNOWLEDGED
+            case AcknowledgeType.GAP:
+                target = RecordState.ARCHIVED
+            case AcknowledgeType.REJECT:
+                target, cause = self._end_state, DeadLetterCause.REJECTED
+            case _:
+                target, cause = self._outcome_of_release(changed), DeadLetterCause.DELIVERY_COUNT
+        changed.target = target
+        changed.cause = cause if target is RecordState.ARCHIVING else None
 
     def _check_acquired(self, member_id: str, runs: list[AcknowledgedRun]) -> None:
         found = iter(self.offsets.touching(runs[0].first_offset, runs[-1].last_offset))
@@ -312,6 +361,7 @@ class SharePartition:
         if not self.needs_write:
             return None
         transitions, self._waiting, self._needs_write = self._waiting, [], False
+        self._archiving = None
         written: list[StateBatch] = []
         complete_count = 0
         included = frozenset(transitions)
@@ -347,13 +397,56 @@ class SharePartition:
 
     def _finish(self, changed: OffsetRange, *, is_written: bool) -> None:
         target, changed.transition, changed.target = changed.target, None, changed.state
+        cause, changed.cause = changed.cause, None
         if is_written:
             self._unlock(changed)
             changed.member_id = None
             changed.is_unwritten = False
             self.offsets.move(changed, target)
+            if cause is not None:
+                self._dead_letters.append(_letters_of(changed, cause))
         elif changed.lock is None:  # it has run out meanwhile
             self._end_attempt(changed)
+
+    @property
+    def is_archiving_unwritten(self) -> bool:
+        """Whether the next write contains what has ended its last attempt by itself."""
+        return self._archiving is not None
+
+    # Dead letters.
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether `take_dead_letters` would give anything."""
+        return bool(self._dead_letters)
+
+    def take_dead_letters(self) -> list[DeadLetters]:
+        """Return what is to go to the topic for dead letters, each only once, in order of offsets.
+
+        `finish_dead_letters` gets it back when its outcome is known.
+        """
+        taken, self._dead_letters = self._dead_letters, []
+        return sorted(taken, key=lambda one: one.first_offset)
+
+    def finish_dead_letters(self, letters: Iterable[DeadLetters]) -> None:
+        """Archive what is in the topic for dead letters, or will never be (SHR-36)."""
+        offsets = self.offsets
+        # Below the start it is what the log has no more.
+        runs = [
+            (max(one.first_offset, offsets.start_offset), one.last_offset)
+            for one in letters
+            if one.last_offset >= offsets.start_offset
+        ]
+        if not runs:
+            return
+        for ranges in offsets.cut_runs(runs):
+            for archived in ranges:
+                if archived.state is RecordState.ARCHIVING:
+                    offsets.move(archived, RecordState.ARCHIVED)
+                    archived.is_unwritten = True
+                    self._needs_write = True
+        offsets.join(runs[0][0], runs[-1][1])
+        offsets.advance_start()
 
     def fail_waiting(self, error: KafkaError) -> None:
         """Respond to acknowledgements that will not be written: the share partition is gone."""
@@ -392,6 +485,12 @@ class SharePartition:
             for gone in self.offsets.move_start(log_start_offset):
                 self._unlock(gone)
             self.offsets.advance_start()
+
+
+def _letters_of(archiving: OffsetRange, cause: DeadLetterCause) -> DeadLetters:
+    return DeadLetters(
+        archiving.first_offset, archiving.last_offset, archiving.delivery_count, cause
+    )
 
 
 def _append_batch(

@@ -19,3 +19,5 @@ class ShareSettings:
     auto_offset_reset: str = "latest"
     read_committed: bool = False
     renew_acknowledge_enable: bool = True
+    # Whether what is rejected or at its limit goes to a topic first (SHR-36).
+    has_dead_letters: bool = False

@@ -23,6 +23,11 @@ class Transition:
         # Called once, with the error of the write or None.
         self.on_done: Callable[[KafkaError | None], None] = lambda _: None
 
+    def include(self, first_offset: int, last_offset: int) -> None:
+        """Let it reach over further offsets."""
+        self.first_offset = min(self.first_offset, first_offset)
+        self.last_offset = max(self.last_offset, last_offset)
+
 
 @dataclass(frozen=True, slots=True)
 class StateWrite:

@@ -58,6 +58,9 @@ def test_only_known_settings_are_ours() -> None:
     assert ours - kafka == {
         ("topic", "barnabas.flush.policy"),
         # Of Kafka 4.4.
+        ("broker", "errors.deadletterqueue.auto.create.topics.enable"),
+        ("broker", "errors.deadletterqueue.topic.name.prefix"),
+        ("topic", "errors.deadletterqueue.group.enable"),
         ("broker", "group.consumer.assignment.interval.ms"),
         ("broker", "group.consumer.max.assignment.interval.ms"),
         ("broker", "group.consumer.min.assignment.interval.ms"),

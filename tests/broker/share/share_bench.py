@@ -19,6 +19,7 @@ from barnabas_broker.share.share_session import MemberKey, SessionPartition
 from barnabas_broker.share.share_settings import ShareSettings
 from barnabas_protocol.errors import KafkaError
 from tests.broker.share.failing_persister import FailingPersister
+from tests.broker.share.memory_dead_letters import MemoryDeadLetters
 from tests.support.replica_nodes import TOPIC_ID, Links, ReplicaNode, led_by, topic_records
 from tests.support.virtual_loop import run_virtual
 
@@ -50,11 +51,13 @@ class ShareBroker:
         self.tasks: set[asyncio.Task[None]] = set()
         self.pause_count = 0
         self.metrics = ShareMetrics()
+        self.dead_letters = MemoryDeadLetters()
         self.shares = SharePartitions(
             node.replicas,
             ShareContext(
                 persister=lambda: persister,
                 settings=lambda group_id: self.settings,
+                dead_letters=self.dead_letters,
                 timer=node.timer,
                 clock=node.clock,
                 spawn=self._spawn,

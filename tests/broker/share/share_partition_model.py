@@ -6,18 +6,21 @@ everything else it predicts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from barnabas_broker.share.acquisition import AcquiredRecords, AcquireParameters, FetchedBatch
+from barnabas_broker.share.dead_letters import DeadLetterCause
 from barnabas_broker.share.record_states import AcknowledgementBatch, AcknowledgeType, RecordState
 from barnabas_broker.share.share_partition import SharePartition
 from barnabas_broker.share.share_settings import ShareSettings
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
+ARCHIVING = RecordState.ARCHIVING
 FINAL = (ACKNOWLEDGED, ARCHIVED)
-OUTCOMES = {0: ARCHIVED, 1: ACKNOWLEDGED, 3: ARCHIVED}
+OUTCOMES = {0: ARCHIVED, 1: ACKNOWLEDGED}
+REJECTED, DELIVERY_COUNT = DeadLetterCause.REJECTED, DeadLetterCause.DELIVERY_COUNT
 
 
 @dataclass
@@ -30,6 +33,8 @@ class Entry:
     deadline_ms: int | None = None
     token: object | None = None
     target: RecordState | None = None
+    # Why it is Archiving, or will be; None once it has been handed over.
+    cause: DeadLetterCause | None = None
 
 
 @dataclass
@@ -39,6 +44,8 @@ class PartitionModel:
     start: int
     settings: ShareSettings
     entries: dict[int, Entry] = field(default_factory=dict)
+    # Of what is to be Archiving without an acknowledgement, with the next write.
+    own: object = field(default_factory=object)
 
     @property
     def end(self) -> int:
@@ -221,12 +228,33 @@ class PartitionModel:
                 entry.deadline_ms = now_ms + self.settings.record_lock_duration_ms
             else:
                 entry.token = token
-                entry.target = OUTCOMES.get(one) or self._released(entry)
+                ended = self._ended if one == AcknowledgeType.REJECT else self._released(entry)
+                entry.target = OUTCOMES.get(one, ended)
+                if entry.target is ARCHIVING:
+                    is_rejected = one == AcknowledgeType.REJECT
+                    entry.cause = REJECTED if is_rejected else DELIVERY_COUNT
         return 0
+
+    @property
+    def _ended(self) -> RecordState:
+        return ARCHIVING if self.settings.has_dead_letters else ARCHIVED
 
     def _released(self, entry: Entry) -> RecordState:
         is_at_limit = entry.count >= self.settings.delivery_count_limit
-        return ARCHIVED if is_at_limit else AVAILABLE
+        return self._ended if is_at_limit else AVAILABLE
+
+    def _end_attempt(self, entry: Entry) -> None:
+        entry.member = None
+        outcome = self._released(entry)
+        if outcome is ARCHIVING:
+            entry.token, entry.target, entry.cause = self.own, ARCHIVING, DELIVERY_COUNT
+        else:
+            entry.state = outcome
+
+    def take_own(self) -> object:
+        """What stands for the Archiving without acknowledgements of the write that begins."""
+        taken, self.own = self.own, object()
+        return taken
 
     def written(self, tokens: Sequence[object], *, has_failed: bool) -> list[int]:
         """End acknowledgements; returns the offsets that are acknowledged by that."""
@@ -235,14 +263,16 @@ class PartitionModel:
             if entry.token is None or entry.token not in tokens:
                 continue
             assert entry.target is not None
+            target, entry.token, entry.target = entry.target, None, None
             if not has_failed:
-                entry.state = entry.target
+                entry.state = target
                 if entry.state is ACKNOWLEDGED:
                     acknowledged.append(offset)
                 entry.member = entry.deadline_ms = None
-            elif entry.deadline_ms is None:
-                entry.state, entry.member = self._released(entry), None
-            entry.token = entry.target = None
+                continue
+            entry.cause = None
+            if entry.deadline_ms is None:
+                self._end_attempt(entry)
         self.settle()
         return acknowledged
 
@@ -272,7 +302,25 @@ class PartitionModel:
         for entry in entries:
             entry.deadline_ms = None
             if entry.token is None:
-                entry.state, entry.member = self._released(entry), None
+                self._end_attempt(entry)
+        self.settle()
+
+    # Dead letters: predicted.
+
+    def take_dead_letters(self) -> dict[int, tuple[int, DeadLetterCause]]:
+        """What is handed over now: delivery count and cause of each offset."""
+        taken: dict[int, tuple[int, DeadLetterCause]] = {}
+        for offset, entry in self.entries.items():
+            if entry.state is ARCHIVING and entry.cause is not None:
+                taken[offset] = entry.count, entry.cause
+                entry.cause = None
+        return taken
+
+    def finish_dead_letters(self, offsets: Collection[int]) -> None:
+        """Archive what was handed over."""
+        for offset in offsets:
+            if offset in self.entries:
+                self.entries[offset].state = ARCHIVED
         self.settle()
 
     def log_start_moved(self, offset: int) -> None:

@@ -1,7 +1,8 @@
 """Random walks of a share partition against a model that keeps one entry for each offset (SHR-42).
 
 Members fetch, acknowledge, renew, go away and let locks run out; writes are lost, or fail although
-they were carried out; the leader moves, and begins anew with what was stored.
+they were carried out; dead letters are handed over and have an outcome later; the leader moves, and
+begins anew with what was stored.
 """
 
 from __future__ import annotations
@@ -14,17 +15,29 @@ from dataclasses import replace
 import pytest
 
 from barnabas_broker.share.acquisition import AcquireParameters, FetchedBatch, acquire
+from barnabas_broker.share.dead_letters import DeadLetters
 from barnabas_broker.share.persister import StateBatch
 from barnabas_broker.share.record_states import AcknowledgementBatch, RecordState
 from barnabas_broker.share.share_partition import SharePartition
 from barnabas_broker.share.share_settings import ShareSettings
 from barnabas_broker.share.transition import StateWrite, Transition
 from barnabas_protocol.errors import ErrorCode, KafkaError
-from tests.broker.share.share_partition_model import FINAL, Entry, PartitionModel
+from tests.broker.share.share_partition_model import (
+    DELIVERY_COUNT,
+    FINAL,
+    REJECTED,
+    Entry,
+    PartitionModel,
+)
 
 MEMBERS = ("a", "b", "c")
 STEPS = 400
 BATCH_COUNT = 60
+
+
+def offsets_of(letters: Sequence[DeadLetters]) -> list[int]:
+    """All offsets of dead letters."""
+    return [o for one in letters for o in range(one.first_offset, one.last_offset + 1)]
 
 
 class Store:
@@ -58,6 +71,7 @@ class Walk:
             record_lock_duration_ms=chance.choice([10, 50]),
             delivery_count_limit=chance.choice([2, 3, 5, 6]),
             record_locks_max=chance.choice([7, 30, 100]),
+            has_dead_letters=chance.random() < 0.5,
         )
         self.log: list[FetchedBatch] = []
         offset = 0
@@ -73,8 +87,15 @@ class Walk:
         self.model = PartitionModel(0, self.settings)
         self.under_way: StateWrite | None = None
         self.tokens: dict[Transition, list[KafkaError | None]] = {}
+        self.own: object = None
         # What members were told is accepted.
         self.accepted: set[int] = set()
+        # What became a dead letter, and what of that has no outcome yet.
+        self.dead: set[int] = set()
+        self.letters: list[DeadLetters] = []
+        # What was to be Archiving by a write that failed: it may be stored all the same, and is no
+        # less a dead letter for what a member made of it since.
+        self.doubtful: set[int] = set()
         self.seen: Counter[str] = Counter()
 
     def step(self) -> None:
@@ -82,6 +103,7 @@ class Walk:
             self.fetch: 6,
             self.acknowledge: 8,
             self.write: 6,
+            self.dead_letter: 4,
             self.pass_time: 3,
             self.leave: 0.5,
             self.move_log_start: 0.1,
@@ -115,6 +137,7 @@ class Walk:
             self.partition, parameters, offset, found, result, self.now_ms
         )
         assert not self.accepted.intersection(offsets), "final, and delivered again"
+        assert not self.dead.intersection(offsets), "a dead letter, and delivered again"
         self.seen["again"] += any(one.delivery_count > 1 for one in result)
         return offsets
 
@@ -169,18 +192,52 @@ class Walk:
         """Take a write, or end the one that is under way."""
         write = self.under_way
         if write is None:
-            self.under_way = self.partition.take_write()
+            self.take_write()
             return
         self.under_way = None
         fate = self.random.random()
         if fate < 0.9:
             self.store.write(write)
+        if fate >= 0.8:
+            archiving = RecordState.ARCHIVING
+            self.doubtful.update(
+                o
+                for one in write.batches
+                if one.delivery_state == archiving
+                for o in range(one.first_offset, one.last_offset + 1)
+            )
         self.finish(write, KafkaError(ErrorCode.REQUEST_TIMED_OUT) if fate >= 0.8 else None)
+
+    def take_write(self) -> None:
+        self.under_way = self.partition.take_write()
+        if self.under_way is not None:
+            self.own = self.model.take_own()
+
+    def dead_letter(self) -> None:
+        """Hand over what is Archiving, or end what was handed over."""
+        if self.letters:
+            letters, self.letters = self.letters, []
+            self.partition.finish_dead_letters(letters)
+            self.model.finish_dead_letters(offsets_of(letters))
+            return
+        self.letters = self.partition.take_dead_letters()
+        taken = self.model.take_dead_letters()
+        # In their order; of what the log has no more, too.
+        known = {
+            offset: (one.delivery_count, one.cause)
+            for one in self.letters
+            for offset in range(one.first_offset, one.last_offset + 1)
+            if offset >= self.partition.start_offset
+        }
+        assert known == taken
+        assert list(known) == sorted(known)
+        self.dead.update(offsets_of(self.letters))
+        self.seen["dead letters"] += bool(taken)
 
     def finish(self, write: StateWrite, error: KafkaError | None) -> None:
         self.partition.finish_write(write, error)
-        tokens = [self.tokens.pop(one) for one in write.transitions]
-        acknowledged = self.model.written(tokens, has_failed=error is not None)
+        tokens = [self.tokens.pop(one) for one in write.transitions if one in self.tokens]
+        acknowledged = self.model.written([*tokens, self.own], has_failed=error is not None)
         assert all(token == [error] for token in tokens)
         assert not self.accepted.intersection(acknowledged), "accepted twice"
         self.accepted.update(acknowledged)
@@ -206,7 +263,10 @@ class Walk:
         limit = self.random.choice([2, 3, 5, 6])
         locks_max = self.random.choice([7, 30, 100])
         self.settings = replace(
-            self.settings, delivery_count_limit=limit, record_locks_max=locks_max
+            self.settings,
+            delivery_count_limit=limit,
+            record_locks_max=locks_max,
+            has_dead_letters=self.random.random() < 0.5,
         )
         self.partition.settings = self.model.settings = self.settings
 
@@ -217,15 +277,23 @@ class Walk:
         self.under_way = None
         self.partition.fail_waiting(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.tokens.clear()
+        self.letters = []
         self.partition = SharePartition.load(self.store.start, self.store.batches(), self.settings)
         self.model = PartitionModel(self.store.start, self.settings)
         for offset in range(self.store.start, max(self.store.offsets, default=-1) + 1):
             count, state = self.store.offsets.get(offset, (0, 0))
-            self.model.entries[offset] = Entry(RecordState(state), count)
+            entry = self.model.entries[offset] = Entry(RecordState(state), count)
+            if entry.state is RecordState.ARCHIVING:
+                is_at_limit = count >= self.settings.delivery_count_limit
+                entry.cause = DELIVERY_COUNT if is_at_limit else REJECTED
         self.model.settle()
         for offset in self.accepted:
             known = self.model.entries.get(offset)
-            assert offset < self.model.start or (known is not None and known.state in FINAL)
+            assert (
+                offset < self.model.start
+                or (known is not None and known.state in FINAL)
+                or (known is not None and offset in self.doubtful)
+            )
 
     def drain(self) -> None:
         """Let one member accept all that is left; what is never offered was lost."""
@@ -239,8 +307,10 @@ class Walk:
             offsets = self.acquire(everything, 1_000)
             batches = [AcknowledgementBatch(offset, offset, [1]) for offset in offsets]
             self.acknowledged("last", batches)
-            self.under_way = self.partition.take_write()
-            if self.under_way is None and not offsets:
+            self.take_write()
+            had_letters = bool(self.letters)
+            self.dead_letter()
+            if self.under_way is None and not offsets and not had_letters and not self.letters:
                 break
             if self.under_way is not None:
                 self.store.write(self.under_way)
@@ -263,4 +333,5 @@ def test_share_partition_does_what_the_model_does(group: int) -> None:
             raise AssertionError(f"seed {seed}") from error
         seen += walk.seen
     happened = {"again", "failed writes", "INVALID_REQUEST", "INVALID_RECORD_STATE", "move_leader"}
+    happened.add("dead letters")
     assert happened <= {name for name, count in seen.items() if count}

@@ -96,7 +96,7 @@ def test_barnabas_tells_its_features_and_refuses_others(barnabas: str) -> None:
                 "barnabas.version": (3, 3),
                 "transaction.version": (2, 2),
                 "group.version": (1, 1),
-                "share.version": (1, 1),
+                "share.version": (2, 2),
             }
             assert before.finalized_epoch is not None
             for name, level in (("metadata.version", 7), ("barnabas.version", 4)):

@@ -1,0 +1,158 @@
+"""Dead letters at the leader of a share partition: from the last attempt to the archive."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas_broker.share.dead_letters import DeadLetterCause, DeadLetters
+from barnabas_broker.share.persister import StateBatch
+from barnabas_protocol.errors import ErrorCode
+from tests.broker.share.share_bench import ShareBench, key, share
+from tests.support.replica_nodes import led_by, until
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+REJECTED, DELIVERY_COUNT = DeadLetterCause.REJECTED, DeadLetterCause.DELIVERY_COUNT
+
+
+def kept(bench: ShareBench) -> tuple[int, tuple[StateBatch, ...]]:
+    """Start offset and batches as they are stored."""
+    state = bench.persister.states[key()]
+    return state.start_offset, state.batches
+
+
+def test_a_rejection_is_answered_when_archiving_is_stored_and_archived_later() -> None:
+    """SHR-36: the member does not wait for the topic; the start does."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True)
+        bench.broker.dead_letters.hold()
+        bench.produce(4)
+        member = bench.member()
+        await member.acquire()
+        assert await member.acknowledge((0, 1, [REJECT]), (2, 3, [ACCEPT])) == 0
+        assert kept(bench) == (0, (StateBatch(0, 1, 3, 1), StateBatch(2, 3, 2, 1)))
+        await until(lambda: bool(bench.broker.dead_letters.begun))
+        bench.broker.dead_letters.release()
+        await until(lambda: kept(bench) == (4, ()))
+        assert bench.broker.dead_letters.written == [DeadLetters(0, 1, 1, REJECTED)]
+
+    share(scenario)
+
+
+def test_nothing_is_a_dead_letter_before_archiving_is_stored() -> None:
+    """SHR-36: what is not stored may be delivered again by the next leader."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True, delivery_count_limit=2)
+        bench.produce(1)
+        member = bench.member()
+        for _ in range(2):
+            assert await member.acquire()
+            await asyncio.sleep(1.5)
+        # Its lock has run out for the second time; the write is under way, and fails.
+        bench.persister.failures["write"] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+        other = bench.member("m2")
+        assert await other.acquire(max_wait_ms=100) == []
+        await until(lambda: kept(bench) == (1, ()))
+        assert bench.broker.dead_letters.written == [DeadLetters(0, 0, 2, DELIVERY_COUNT)]
+
+    share(scenario)
+
+
+def test_a_write_that_fails_again_and_again_is_tried_once_a_second() -> None:
+    """SHR-36: as long as the record is nobody's."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True, delivery_count_limit=2)
+        bench.produce(1)
+        member = bench.member()
+        for _ in range(2):
+            assert await member.acquire()
+            bench.persister.failures["write"] = [ErrorCode.INVALID_REQUEST] * 20
+            await asyncio.sleep(1.1)
+        before = len(bench.persister.failures["write"])
+        await asyncio.sleep(10)
+        assert 8 <= before - len(bench.persister.failures["write"]) <= 11
+        assert not bench.broker.dead_letters.begun
+        bench.persister.failures["write"] = []
+        await until(lambda: kept(bench) == (1, ()))
+        assert bench.broker.dead_letters.written == [DeadLetters(0, 0, 2, DELIVERY_COUNT)]
+
+    share(scenario)
+
+
+def test_the_next_leader_goes_on_with_dead_letters() -> None:
+    """SHR-33, SHR-36: the leader before has archived nothing that is not in the topic."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True)
+        bench.broker.dead_letters.hold()
+        bench.produce(2)
+        member = bench.member()
+        await member.acquire()
+        await member.acknowledge((0, 0, [REJECT]))
+        await until(lambda: bool(bench.broker.dead_letters.begun))
+        await bench.node.learn([led_by(0, 1, replicas=(0,))])
+        bench.broker.dead_letters.release()
+        assert await member.acquire() == [(1, 1, 1)]
+        await until(lambda: kept(bench)[0] == 1)
+        assert bench.broker.dead_letters.begun == [DeadLetters(0, 0, 1, REJECTED)] * 2
+        assert bench.broker.dead_letters.written == [DeadLetters(0, 0, 1, REJECTED)]
+
+    share(scenario)
+
+
+def test_a_group_without_sessions_keeps_its_share_partition_until_dead_letters_are_written() -> (
+    None
+):
+    """SHR-21, SHR-36: or nobody would write them before a member comes."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True)
+        bench.broker.dead_letters.hold()
+        bench.produce(1)
+        member = bench.member()
+        await member.acquire()
+        await member.acknowledge((0, 0, [REJECT]))
+        await bench.broker.shares.end_session(member.member)
+        assert key() in bench.broker.shares.loaded
+        bench.broker.dead_letters.release()
+        await until(lambda: not bench.broker.shares.loaded)
+        assert kept(bench) == (1, ())
+
+    share(scenario)
+
+
+def test_the_last_member_that_goes_leaves_dead_letters_to_be_written() -> None:
+    """SHR-11, SHR-20, SHR-36: its session ends the last attempt."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True, delivery_count_limit=2)
+        bench.produce(1)
+        for name in ("m1", "m2"):
+            member = bench.member(name)
+            assert await member.acquire()
+            member.connection.close()
+            await until(lambda: not bench.broker.shares.loaded)
+        assert bench.broker.dead_letters.written == [DeadLetters(0, 0, 2, DELIVERY_COUNT)]
+        assert kept(bench) == (1, ())
+
+    share(scenario)
+
+
+def test_records_behind_dead_letters_are_delivered_up_to_the_window() -> None:
+    """SHR-9, SHR-36: a topic that is slow holds the start, and so bounds what waits for it."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True, record_locks_max=4)
+        bench.broker.dead_letters.hold()
+        for _ in range(6):
+            bench.produce(1)
+        member = bench.member()
+        assert await member.acquire() == [(0, 3, 1)]
+        await member.acknowledge((0, 1, [REJECT]), (2, 3, [ACCEPT]))
+        assert await member.acquire(max_wait_ms=100) == []
+        bench.broker.dead_letters.release()
+        assert await member.acquire() == [(4, 5, 1)]
+
+    share(scenario)
