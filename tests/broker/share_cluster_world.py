@@ -8,10 +8,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from barnabas_broker.metadata.image import RESOURCE_GROUP
 from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource, ResourceType
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_protocol.api import ApiKey
-from barnabas_protocol.messages import alter_partition_reassignments, elect_leaders
+from barnabas_protocol.messages import (
+    alter_partition_reassignments,
+    describe_configs,
+    elect_leaders,
+)
 from tests.broker.share_member import ShareMember, acquired_of
 from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.kafka_cluster import until
@@ -48,6 +54,28 @@ class World:
 
         await until(has_moved)
         return found[0]
+
+    async def configure(self, group_id: str, name: str, value: str) -> None:
+        """Set a config of a group, and wait until all brokers have it."""
+        resource = ConfigResource(ResourceType.GROUP, group_id)
+        (await self.admin.configs.alter({resource: [ConfigChange.set(name, value)]})).unwrap()
+        request = describe_configs.DescribeConfigsRequest(
+            resources=[
+                describe_configs.DescribeConfigsResource(
+                    resource_type=RESOURCE_GROUP,
+                    resource_name=group_id,
+                    configuration_keys=[name],
+                )
+            ]
+        )
+        for node_id in self.cluster.brokers:
+            client = await self.connect(node_id)
+
+            async def has_it(client: RawClient = client) -> bool:
+                response = await client.call(ApiKey.DESCRIBE_CONFIGS, 4, request)
+                return [one.value for one in response.results[0].configs] == [value]
+
+            await until(has_it)
 
     async def member(self, name: str, node_id: int) -> ShareMember:
         """A member on a connection of its own to a broker."""

@@ -238,8 +238,8 @@ def test_dead_letters_outlive_the_leader_of_their_topic(tmp_path: Path) -> None:
         node_id = await world.leader()
         client = await world.connect(await coordinator_of(await world.connect(0), GROUP))
         assert await ShareMember(client, GROUP, "m1", world.topic_id).join(TOPIC)
-        await configure(client, GROUP, "share.auto.offset.reset", "earliest")
-        await configure(client, GROUP, NAME, LETTERS)
+        await world.configure(GROUP, "share.auto.offset.reset", "earliest")
+        await world.configure(GROUP, NAME, LETTERS)
         other_id = (node_id + 1) % 3
         await with_letters(world, other_id)
         producer = await world.connect(node_id)
@@ -264,8 +264,8 @@ def test_dead_letters_outlive_the_leader_of_the_source(tmp_path: Path) -> None:
         node_id = await world.leader()
         client = await world.connect(await coordinator_of(await world.connect(0), GROUP))
         assert await ShareMember(client, GROUP, "m1", world.topic_id).join(TOPIC)
-        await configure(client, GROUP, "share.auto.offset.reset", "earliest")
-        await configure(client, GROUP, NAME, LETTERS)
+        await world.configure(GROUP, "share.auto.offset.reset", "earliest")
+        await world.configure(GROUP, NAME, LETTERS)
         # More than there are: nothing is appended, and what is rejected stays Archiving.
         await with_letters(world, (node_id + 1) % 3, min_in_sync=4)
         producer = await world.connect(node_id)

@@ -6,13 +6,7 @@ from pathlib import Path
 
 from barnabas_protocol.errors import ErrorCode
 from tests.broker.share_cluster_world import TOPIC, World, acquired_at_last, in_cluster
-from tests.broker.share_member import (
-    ShareMember,
-    append,
-    configure,
-    coordinator_of,
-    error_of,
-)
+from tests.broker.share_member import ShareMember, append, coordinator_of, error_of
 
 ACCEPT, RELEASE = 1, 2
 
@@ -27,7 +21,7 @@ def test_a_share_group_goes_on_when_its_partition_moves_and_its_leader_dies(tmp_
         heartbeats = ShareMember(client, "g", "m1", world.topic_id)
         assert await heartbeats.join(TOPIC) == [(world.topic_id, 0)]
         member = await world.member("m1", node_id)
-        await configure(client, "g", "share.auto.offset.reset", "earliest")
+        await world.configure("g", "share.auto.offset.reset", "earliest")
         await append(producer, TOPIC, [b"v"] * 10)
         assert await acquired_at_last(member) == [(0, 9, 1)]
         assert error_of(await member.acknowledge((0, 3, [ACCEPT]), (4, 4, [RELEASE]))) == 0

@@ -32,7 +32,7 @@ from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.metadata.image import RESOURCE_GROUP
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.publisher import MetadataPublisher
-from barnabas_broker.network.heavy_work import Pause
+from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.purgatory.purgatory import Purgatory
 from barnabas_broker.purgatory.timer import Timer
@@ -135,8 +135,7 @@ class DataPlane:
         broker_epoch: Callable[[], int],
         take_producer_id: Callable[[], Awaitable[int]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        pause: Pause,
-        run_own: Callable[..., Awaitable[Any]],
+        heavy_work: HeavyWork,
         topic_creation: TopicCreation,
     ) -> None:
         """Follow leaders on other brokers, and let leaders here ask for their ISRs."""
@@ -167,30 +166,11 @@ class DataPlane:
             fetchers_per_leader=config.num_replica_fetchers,
         )
 
-        def make_transactions() -> TransactionParts:
-            # A broker without transactions does without the modules: they cost time at its start.
-            from barnabas_broker.server.transactions import TransactionParts
-
-            return TransactionParts(
-                config=config,
-                dynamic=dynamic,
-                clock=self._clock,
-                timer=self._timer,
-                topics=self._topics,
-                image=lambda: self._publisher.image,
-                node_id=self._logs.node_id,
-                peers=peers,
-                replicas=replicas,
-                writer=self._writer,
-                groups=self.groups,
-                take_producer_id=take_producer_id,
-            )
-
         self.topic_creation = topic_creation
-        self._make_transactions = make_transactions
+        self._make_transactions = partial(self._new_transactions, dynamic, peers, take_producer_id)
         self._make_share_state = partial(self._new_share_state, peers, spawn)
         self._make_share_serving = partial(
-            self._new_share_serving, dynamic, peers, spawn, pause, run_own
+            self._new_share_serving, dynamic, peers, spawn, heavy_work
         )
         self.groups.share.connect(
             lambda: self.share_state.persister, PartitionEnds(replicas, peers).ends
@@ -199,6 +179,30 @@ class DataPlane:
         dynamic.subscribe(lambda changed: self._take_over(dynamic))
         spawn(
             keep_shrinking(replicas.partitions.values, self._clock, config.replica_lag_time_max_ms)
+        )
+
+    def _new_transactions(
+        self,
+        dynamic: DynamicConfig,
+        peers: Peers,
+        take_producer_id: Callable[[], Awaitable[int]],
+    ) -> TransactionParts:
+        # A broker without transactions does without the modules: they cost time at its start.
+        from barnabas_broker.server.transactions import TransactionParts
+
+        return TransactionParts(
+            config=self._config,
+            dynamic=dynamic,
+            clock=self._clock,
+            timer=self._timer,
+            topics=self._topics,
+            image=lambda: self._publisher.image,
+            node_id=self._logs.node_id,
+            peers=peers,
+            replicas=self.replicas,
+            writer=self._writer,
+            groups=self.groups,
+            take_producer_id=take_producer_id,
         )
 
     def _new_share_state(
@@ -225,8 +229,7 @@ class DataPlane:
         dynamic: DynamicConfig,
         peers: Peers,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        pause: Pause,
-        run_own: Callable[..., Awaitable[Any]],
+        heavy_work: HeavyWork,
     ) -> ShareServing:
         from barnabas_broker.server.share_serving import ShareServing
 
@@ -241,8 +244,8 @@ class DataPlane:
             peers=peers,
             topic_creation=self.topic_creation,
             persister=lambda: self.share_state.persister,
-            run=run_own,
-            pause=pause,
+            run=heavy_work.run_own,
+            pause=heavy_work.pause,
             spawn=spawn,
         )
 

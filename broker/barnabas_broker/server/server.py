@@ -273,8 +273,7 @@ class Server:
             lambda: self.membership.lifecycle.broker_epoch,
             self._producer_ids.take,
             self._background.spawn,
-            self.heavy_work.pause,
-            self.heavy_work.run_own,
+            self.heavy_work,
             TopicCreation(
                 self.membership.channel,
                 self.config,
