@@ -251,6 +251,8 @@ def failed(request: Any, error: KafkaError) -> Any:
 
 
 def _failed_update(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # it is not about features
+        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     return UpdateFeaturesResponse(
         error_code=error.code,
         error_message=error.message,

@@ -38,7 +38,20 @@ async def handle(
 
 
 def failed(
-    _: ListPartitionReassignmentsRequest, error: KafkaError
+    request: ListPartitionReassignmentsRequest, error: KafkaError
 ) -> ListPartitionReassignmentsResponse:
-    """The error, and nothing else."""
-    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+    """The error; as in Kafka what was requested is named, and nothing is said of it."""
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ],
+    )

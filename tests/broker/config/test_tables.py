@@ -57,6 +57,7 @@ def test_only_known_settings_are_ours() -> None:
     ours |= {("broker", key) for key in parse.BY_KEY}
     assert ours - kafka == {
         ("topic", "barnabas.flush.policy"),
+        ("broker", "barnabas.broker.principals"),
         # Of Kafka 4.4.
         ("broker", "errors.deadletterqueue.auto.create.topics.enable"),
         ("broker", "errors.deadletterqueue.topic.name.prefix"),

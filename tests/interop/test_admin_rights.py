@@ -1,0 +1,395 @@
+"""Who lacks a right is refused by Apache Kafka and by Barnabas alike (SEC-46, SEC-110).
+
+Each request of administrators goes to both without rights, with each right that it needs, and with
+all of them; the whole answers are compared, but for what brokers draw themselves.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from barnabas_broker.security.principal import Principal
+from barnabas_broker.server import Server
+from barnabas_protocol import codec
+from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
+from barnabas_protocol.api import ApiKey
+from barnabas_protocol.messages import (
+    create_acls,
+    create_topics,
+    delete_acls,
+    describe_acls,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from barnabas_protocol.schema import Message
+from tests.interop.oracle.plain import build
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.in_process_broker import running_broker
+from tests.support.known_principals import connected_as
+from tests.support.memory_authorizer import Given, MemoryAuthorizer, to_cluster
+from tests.support.processes import free_port
+from tests.support.raw_client import RawClient
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+VERSION = "4.4.0"
+PASSWORD = "alices-secret"
+ALICE = Principal("User", "alice")
+_OPERATION = AclOperation
+_TIMEOUT_MS = 20_000
+# Texts of refusals have Kafka's own objects in them.
+_LEFT_OUT = {"throttle_time_ms", "error_message"}
+
+
+class Case(NamedTuple):
+    """A request, and what it needs."""
+
+    key: ApiKey
+    version: int
+    values: dict[str, Any]
+    rights: tuple[Given, ...]
+
+
+def topic(operation: AclOperation, name: str) -> Given:
+    return Given(operation, AclResourceType.TOPIC, name)
+
+
+def group(operation: AclOperation, name: str) -> Given:
+    return Given(operation, AclResourceType.GROUP, name)
+
+
+def configs(*resources: tuple[int, str], value: str = "1000000") -> list[dict[str, Any]]:
+    keys = {2: "retention.ms", 32: "consumer.session.timeout.ms", 4: "log.cleaner.threads"}
+    return [
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "configs": [{"name": keys.get(kind, "interval.ms"), "value": value}],
+        }
+        for kind, name in resources
+    ]
+
+
+_NEW = {"num_partitions": 1, "replication_factor": 1}
+_CASES = {
+    "create-topics": Case(
+        ApiKey.CREATE_TOPICS,
+        7,
+        {
+            "topics": [
+                {"name": name, **_NEW}
+                for name in ("new", "there", "twice", "twice", "__cluster_metadata", "bad name")
+            ],
+            "validate_only": True,
+            "timeout_ms": _TIMEOUT_MS,
+        },
+        (
+            topic(_OPERATION.CREATE, "new"),
+            topic(_OPERATION.CREATE, "there"),
+            topic(_OPERATION.CREATE, "bad name"),
+            to_cluster(_OPERATION.CREATE),
+        ),
+    ),
+    "delete-topics": Case(
+        ApiKey.DELETE_TOPICS,
+        6,
+        {
+            "topics": [{"name": name} for name in ("there", "absent", "twice", "twice")],
+            "timeout_ms": _TIMEOUT_MS,
+        },
+        (topic(_OPERATION.DESCRIBE, "there"), topic(_OPERATION.DESCRIBE, "absent")),
+    ),
+    "delete-topics-by-unknown-id": Case(
+        ApiKey.DELETE_TOPICS,
+        6,
+        {"topics": [{"name": None, "topic_id": b"\7" * 16}], "timeout_ms": _TIMEOUT_MS},
+        (),
+    ),
+    "create-partitions": Case(
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        {
+            "topics": [{"name": name, "count": 1} for name in ("there", "absent")],
+            "timeout_ms": _TIMEOUT_MS,
+            "validate_only": True,
+        },
+        (topic(_OPERATION.ALTER, "there"), topic(_OPERATION.ALTER, "absent")),
+    ),
+    "describe-configs": Case(
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        {
+            "resources": [
+                {"resource_type": kind, "resource_name": name, "configuration_keys": ["none"]}
+                for kind, name in (
+                    (2, "there"),
+                    (2, "absent"),
+                    (4, "1"),
+                    (4, ""),
+                    (8, "1"),
+                    (16, "metrics"),
+                    (32, "group"),
+                )
+            ]
+        },
+        (
+            topic(_OPERATION.DESCRIBE_CONFIGS, "there"),
+            topic(_OPERATION.DESCRIBE_CONFIGS, "absent"),
+            group(_OPERATION.DESCRIBE_CONFIGS, "group"),
+            to_cluster(_OPERATION.DESCRIBE_CONFIGS),
+        ),
+    ),
+    **{
+        f"{key.name.lower()}": Case(
+            key,
+            version,
+            {
+                "resources": configs((2, "there"), (2, "absent"), (4, ""), (32, "group")),
+                "validate_only": True,
+            },
+            (
+                topic(_OPERATION.ALTER_CONFIGS, "there"),
+                topic(_OPERATION.ALTER_CONFIGS, "absent"),
+                group(_OPERATION.ALTER_CONFIGS, "group"),
+                to_cluster(_OPERATION.ALTER_CONFIGS),
+            ),
+        )
+        for key, version in ((ApiKey.ALTER_CONFIGS, 2), (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1))
+    },
+    "list-config-resources": Case(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        1,
+        {"resource_types": [16]},
+        (to_cluster(_OPERATION.DESCRIBE_CONFIGS),),
+    ),
+    "elect-leaders": Case(
+        ApiKey.ELECT_LEADERS,
+        2,
+        {
+            "topic_partitions": [{"topic": "absent", "partitions": [0, 1]}],
+            "election_type": 0,
+            "timeout_ms": _TIMEOUT_MS,
+        },
+        (to_cluster(_OPERATION.ALTER),),
+    ),
+    "elect-leaders-of-all": Case(
+        ApiKey.ELECT_LEADERS,
+        2,
+        {"topic_partitions": None, "election_type": 0},
+        (to_cluster(_OPERATION.ALTER),),
+    ),
+    "alter-replica-log-dirs": Case(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        2,
+        {"dirs": [{"path": "/none", "topics": [{"name": "absent", "partitions": [0]}]}]},
+        (to_cluster(_OPERATION.ALTER),),
+    ),
+    "describe-log-dirs": Case(
+        ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": []}, (to_cluster(_OPERATION.DESCRIBE),)
+    ),
+    "describe-log-dirs-2": Case(
+        ApiKey.DESCRIBE_LOG_DIRS, 2, {"topics": []}, (to_cluster(_OPERATION.DESCRIBE),)
+    ),
+    "alter-partition-reassignments": Case(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        1,
+        {"topics": [{"name": "absent", "partitions": [{"partition_index": 0, "replicas": [1]}]}]},
+        (to_cluster(_OPERATION.ALTER),),
+    ),
+    "list-partition-reassignments": Case(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        0,
+        {"topics": [{"name": "there", "partition_indexes": [0]}]},
+        (to_cluster(_OPERATION.DESCRIBE),),
+    ),
+    "describe-client-quotas": Case(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {}, (to_cluster(_OPERATION.DESCRIBE_CONFIGS),)
+    ),
+    "alter-client-quotas": Case(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        1,
+        {
+            "entries": [
+                {
+                    "entity": [{"entity_type": "user", "entity_name": "bob"}],
+                    "ops": [{"key": "request_percentage", "value": 5.0}],
+                }
+            ],
+            "validate_only": True,
+        },
+        (to_cluster(_OPERATION.ALTER_CONFIGS),),
+    ),
+    "update-features": Case(
+        ApiKey.UPDATE_FEATURES,
+        1,
+        {
+            "feature_updates": [{"feature": "none", "max_version_level": 1, "upgrade_type": 1}],
+            "validate_only": True,
+        },
+        (to_cluster(_OPERATION.ALTER),),
+    ),
+    "unregister-broker": Case(
+        ApiKey.UNREGISTER_BROKER, 0, {"broker_id": 99}, (to_cluster(_OPERATION.ALTER),)
+    ),
+}
+_ONLY_REFUSED = {
+    # What is told then is each broker's own.
+    "describe-log-dirs",
+    "describe-log-dirs-2",
+    "update-features",
+    "elect-leaders-of-all",
+    "alter-partition-reassignments",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafka, int]]:
+    """An Apache Kafka, and the port where clients log in."""
+    login = free_port()
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    node = ApacheKafka(
+        tmp_path_factory.mktemp("apache"), version=VERSION, heap="512m", log_level="ERROR"
+    )
+    node.properties |= {
+        "listeners": f"{node.properties['listeners']},CLIENTS://127.0.0.1:{login}",
+        "advertised.listeners": f"{node.properties['advertised.listeners']},"
+        f"CLIENTS://127.0.0.1:{login}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        "CLIENTS:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": f'{plain} user_alice="{PASSWORD}";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with node:
+        yield node, login
+
+
+async def logged_in(port: int) -> RawClient:
+    client = await RawClient.connect(port)
+    await client.call(
+        ApiKey.SASL_HANDSHAKE, 1, sasl_handshake.SaslHandshakeRequest(mechanism="PLAIN")
+    )
+    token = f"\0alice\0{PASSWORD}".encode()
+    response = await client.call(
+        ApiKey.SASL_AUTHENTICATE, 2, sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token)
+    )
+    assert response.error_code == 0, response.error_message
+    return client
+
+
+async def grant(admin: RawClient, rights: tuple[Given, ...]) -> None:
+    """Replace alice's ACLs, and wait until the broker goes by them."""
+    every = {
+        "resource_type_filter": AclResourceType.ANY,
+        "pattern_type_filter": PatternType.ANY,
+        "operation": AclOperation.ANY,
+        "permission_type": AclPermission.ANY,
+        "principal_filter": None,
+        "host_filter": None,
+    }
+    await admin.call(
+        ApiKey.DELETE_ACLS,
+        3,
+        build(
+            delete_acls.DeleteAclsRequest, {"filters": [{**every, "resource_name_filter": None}]}
+        ),
+    )
+    if rights:
+        made = await admin.call(
+            ApiKey.CREATE_ACLS,
+            3,
+            build(
+                create_acls.CreateAclsRequest,
+                {
+                    "creations": [
+                        {
+                            "resource_type": right.resource_type,
+                            "resource_name": right.name,
+                            "resource_pattern_type": PatternType.LITERAL,
+                            "principal": str(ALICE),
+                            "host": "*",
+                            "operation": right.operation,
+                            "permission_type": AclPermission.ALLOW,
+                        }
+                        for right in rights
+                    ]
+                },
+            ),
+        )
+        assert {result.error_code for result in made.results} == {0}
+    async with asyncio.timeout(30):
+        while True:
+            described = await admin.call(
+                ApiKey.DESCRIBE_ACLS,
+                3,
+                build(describe_acls.DescribeAclsRequest, {**every, "resource_name_filter": None}),
+            )
+            if sum(len(resource.acls) for resource in described.resources) == len(rights):
+                return
+            await asyncio.sleep(0.01)
+
+
+def comparable(message: Any) -> Any:
+    """What both brokers must say: ids are there or not, lists in the order of what they name."""
+    if isinstance(message, Message):
+        return {
+            field.name: comparable(getattr(message, field.name))
+            for field in message.__fields__
+            if field.name not in _LEFT_OUT
+        }
+    if isinstance(message, list):
+        return sorted((comparable(each) for each in message), key=repr)
+    if isinstance(message, bytes | memoryview):
+        return any(message)
+    return message
+
+
+@asynccontextmanager
+async def barnabas(directory: Path) -> AsyncIterator[tuple[Server, MemoryAuthorizer]]:
+    authorizer = MemoryAuthorizer()
+    async with running_broker(directory, authorizer, node_id="1") as server:
+        yield server, authorizer
+
+
+async def make_topic(admin: RawClient) -> None:
+    wanted = create_topics.CreatableTopic(name="there", num_partitions=1, replication_factor=1)
+    made = await admin.call(
+        ApiKey.CREATE_TOPICS, 7, create_topics.CreateTopicsRequest(topics=[wanted])
+    )
+    assert made.topics[0].error_code in (0, 36)
+
+
+@pytest.mark.parametrize("name", sorted(_CASES))
+def test_refusals_are_kafka_s(kafka: tuple[ApacheKafka, int], tmp_path: Path, name: str) -> None:
+    node, login = kafka
+    case = _CASES[name]
+    request = build(codec.request_class(case.key), case.values)
+    sets = {(), *((right,) for right in case.rights), case.rights}
+    if name in _ONLY_REFUSED:
+        sets = {(), (to_cluster(_OPERATION.CLUSTER_ACTION), topic(_OPERATION.ALL, "there"))}
+
+    async def run() -> None:
+        async with (
+            barnabas(tmp_path) as (server, authorizer),
+            await RawClient.connect(node.port) as admin,
+            await logged_in(login) as alice,
+            connected_as(server, ALICE) as ours,
+        ):
+            authorizer.allow_all()
+            await make_topic(ours)
+            await make_topic(admin)
+            for rights in sorted(sets, key=repr):
+                await grant(admin, rights)
+                authorizer.grant(*rights)
+                theirs = comparable(await alice.call(case.key, case.version, request))
+                assert comparable(await ours.call(case.key, case.version, request)) == theirs, (
+                    f"with {rights}"
+                )
+
+    asyncio.run(run())
