@@ -1,4 +1,7 @@
-"""`barnabas acl`: who may do what; list, create, delete. Needs a cluster with an authorizer."""
+"""`barnabas acl`: who may do what; list, explain, create, delete.
+
+Needs a cluster with an authorizer.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ from barnabas_cli.lookups import confirm, with_confirmation
 from barnabas_cli.output import Column, Output, with_output
 
 if TYPE_CHECKING:
+    from barnabas_cli.acl_decision import AuthorizerSettings
     from barnabas_client.admin.admin import Admin
     from barnabas_client.admin.values.acls import AclBinding
 
 RESOURCES = ("topic", "group", "cluster", "transactional-id", "delegation-token", "user")
+CLUSTER_NAME = "kafka-cluster"
 OPERATIONS = [
     "all",
     "read",
@@ -52,28 +57,106 @@ EnumT = TypeVar("EnumT", bound=IntEnum)
 
 @click.group("acl", cls=NearestGroup)
 def command() -> None:
-    """ACLs: list, create, delete."""
+    """ACLs: list, explain, create, delete."""
 
 
 @command.command("list")
 @click.option("--resource", type=click.Choice(RESOURCES))
 @click.option("--name", help="The resource's name.")
 @click.option("--principal", help="For example User:alice.")
+@click.option(
+    "--matching", is_flag=True, help="Also those of prefixes of the name, and of all names."
+)
 @with_output
 @with_connection
 def list_acls(
     resource: str | None,
     name: str | None,
     principal: str | None,
+    matching: bool,
     connection: Connection,
     output: Output,
 ) -> None:
     """List ACLs; options filter them."""
+    if matching and name is None:
+        raise click.UsageError("--matching needs the --name that the ACLs are to be for.")
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
-        return [_data(binding) for binding in await _find(admin, resource, name, principal)]
+        found = await admin.acls.list(_filter(resource, name, principal, is_matching=matching))
+        return [_data(binding) for binding in found]
 
     output.rows(connection.run_admin(work), _COLUMNS, empty="There are none.")
+
+
+@command.command("explain")
+@click.argument("principal")
+@click.argument("operation", type=click.Choice(OPERATIONS[1:]))
+@click.option("--resource", type=click.Choice(RESOURCES), required=True)
+@click.option("--name", help="The resource's name; not needed for cluster.")
+@click.option(
+    "--host", metavar="ADDRESS", help="The client's address.  [default: only rules for all count]"
+)
+@with_output
+@with_connection
+def explain(
+    principal: str,
+    operation: str,
+    resource: str,
+    name: str | None,
+    host: str | None,
+    connection: Connection,
+    output: Output,
+) -> None:
+    """Say whether PRINCIPAL (User:alice) may do OPERATION, and which rule decides."""
+    from barnabas_cli.acl_decision import Question, decide
+
+    if name is None and resource != "cluster":
+        raise click.UsageError("Name the resource with --name.")
+
+    async def work(admin: Admin) -> dict[str, Any]:
+        from barnabas_protocol.acl import AclOperation
+
+        question = Question(
+            principal=principal if ":" in principal else f"User:{principal}",
+            operation=_member(AclOperation, operation),
+            host=host,
+        )
+        wanted = _filter(resource, name or CLUSTER_NAME, None, is_matching=True)
+        acls = await admin.acls.list(wanted)
+        decision = decide(question, acls, await _authorizer_settings(admin))
+        return {
+            "allowed": decision.is_allowed,
+            "reason": decision.reason,
+            "rule": None if decision.rule is None else _data(decision.rule),
+            "uncertain": decision.uncertain,
+        }
+
+    found = connection.run_admin(work)
+    if not output.is_table:
+        output.data(found)
+        return
+    word = {True: "allowed", False: "denied", None: "unknown"}[found["allowed"]]
+    click.echo(f"{word}: {found['reason']}")
+    for line in found["uncertain"]:
+        click.echo(f"  but {line}")
+
+
+async def _authorizer_settings(admin: Admin) -> AuthorizerSettings:
+    """What the brokers' settings say, as far as they are shown."""
+    from barnabas_cli.acl_decision import ALLOW_EVERYONE, SUPER_USERS, AuthorizerSettings
+    from barnabas_client.admin.values.configs import ConfigResource
+    from barnabas_client.errors import BarnabasError
+
+    try:
+        resource = ConfigResource.broker((await admin.cluster.describe()).brokers[0].node_id)
+        entries = (await admin.configs.describe([resource])).unwrap()[resource]
+    except (BarnabasError, IndexError):
+        return AuthorizerSettings()
+    texts = {
+        name: entries[name].value if name in entries else None
+        for name in (SUPER_USERS, ALLOW_EVERYONE)
+    }
+    return AuthorizerSettings.of(texts[SUPER_USERS], texts[ALLOW_EVERYONE])
 
 
 @command.command("create")
@@ -106,7 +189,7 @@ def create(
         bindings = [
             AclBinding(
                 resource_type=_member(AclResourceType, resource),
-                resource_name=name or "kafka-cluster",
+                resource_name=name or CLUSTER_NAME,
                 pattern_type=PatternType.PREFIXED if prefixed else PatternType.LITERAL,
                 principal=principal if ":" in principal else f"User:{principal}",
                 host=host,
@@ -117,7 +200,7 @@ def create(
         ]
         (await admin.acls.create(bindings)).unwrap()
         for binding in bindings:
-            click.echo(_sentence(binding))
+            click.echo(sentence(binding))
 
     connection.run_admin(work)
 
@@ -147,7 +230,7 @@ def delete(
 
     found = connection.run_admin(find)
     for binding in found:
-        click.echo(_sentence(binding))
+        click.echo(sentence(binding))
     if not found:
         click.echo("nothing to delete")
         return
@@ -162,14 +245,19 @@ async def _find(
     return tuple(await admin.acls.list(_filter(resource, name, principal)))
 
 
-def _filter(resource: str | None, name: str | None, principal: str | None) -> Any:
+def _filter(
+    resource: str | None, name: str | None, principal: str | None, *, is_matching: bool = False
+) -> Any:
     from barnabas_client.admin.values.acls import AclFilter
-    from barnabas_protocol.acl import AclResourceType
+    from barnabas_protocol.acl import AclResourceType, PatternType
 
     kind = AclResourceType.ANY if resource is None else _member(AclResourceType, resource)
     if principal is not None and ":" not in principal:
         principal = f"User:{principal}"
-    return AclFilter(resource_type=kind, resource_name=name, principal=principal)
+    pattern = PatternType.MATCH if is_matching else PatternType.ANY
+    return AclFilter(
+        resource_type=kind, resource_name=name, pattern_type=pattern, principal=principal
+    )
 
 
 def _member(enumeration: type[EnumT], word: str) -> EnumT:
@@ -192,7 +280,8 @@ def _data(binding: AclBinding) -> dict[str, Any]:
     }
 
 
-def _sentence(binding: AclBinding) -> str:
+def sentence(binding: AclBinding) -> str:
+    """An ACL in words."""
     data = _data(binding)
     return (
         f"{data['permission']} {data['principal']} {data['operation']} on {data['resource_type']}"

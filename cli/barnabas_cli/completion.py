@@ -117,6 +117,7 @@ def _names(context: click.Context, incomplete: str, ask: object) -> list[str]:
             context.params.get("bootstrap_servers"),
             context.params.get("command_config"),
             round(wait_seconds * 1000),
+            profile=context.params.get("profile"),
         )
         async with asyncio.timeout(wait_seconds), connection.admin() as admin:
             names: Iterable[str] = await ask(admin)  # type: ignore[operator]

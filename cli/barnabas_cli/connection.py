@@ -1,6 +1,6 @@
 """How a command reaches the cluster: options, settings, and running its coroutine.
 
-Not here: what a properties file means (`command_config.py`).
+Not here: what a properties file means (the client), which profiles there are (`profiles.py`).
 
 Invariants: no command waits for a cluster that is not there longer than `--api-timeout`; where
 nobody listens at any of the addresses it says so at once.
@@ -150,6 +150,12 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
         "  [env: BARNABAS_COMMAND_CONFIG]",
     )
     @click.option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=_complete_profiles,
+        help="A connection of ~/.config/barnabas/config.toml.  [env: BARNABAS_PROFILE]",
+    )
+    @click.option(
         "--api-timeout",
         "timeout_seconds",
         type=click.FloatRange(min=0.1),
@@ -163,6 +169,7 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
         *args: Any,
         bootstrap_servers: str | None,
         command_config: str | None,
+        profile: str | None,
         timeout_seconds: float,
         debug: bool,
         **kwargs: Any,
@@ -173,6 +180,7 @@ def with_connection(function: Callable[..., None]) -> Callable[..., None]:
             bootstrap_servers or invocation.bootstrap_servers,
             command_config or invocation.command_config,
             round(timeout_seconds * 1000),
+            profile=profile or invocation.profile,
         )
         function(*args, connection=connection, **kwargs)
 
@@ -183,26 +191,58 @@ def _environment(name: str) -> str | None:
     return os.environ.get(f"BARNABAS_{name}") or None
 
 
+def _complete_profiles(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from barnabas_cli.profiles import profile_names
+
+    return [name for name in profile_names() if name.startswith(incomplete)]
+
+
 def connect(
-    bootstrap_servers: str | None, command_config: str | None, timeout_ms: int
+    bootstrap_servers: str | None,
+    command_config: str | None,
+    timeout_ms: int,
+    *,
+    profile: str | None = None,
 ) -> Connection:
-    """The connection that options mean, else the environment, else the file.
+    """The connection that options mean, else the environment, else the file or the profile.
 
-    Raises: CommandError for a file that cannot be used.
+    A properties file and a profile are not mixed, unless the profile names the file.
+    Raises: CommandError or ConfigurationError for a file that cannot be used; click.UsageError.
     """
-    settings: dict[str, Any] = {}
+    if command_config is not None and profile is not None:
+        raise click.UsageError("Give --command-config or --profile, not both.")
     bootstrap_servers = bootstrap_servers or _environment("BOOTSTRAP_SERVERS")
-    command_config = command_config or _environment("COMMAND_CONFIG")
+    if command_config is None and profile is None:
+        command_config = _environment("COMMAND_CONFIG")
+        profile = None if command_config else _environment("PROFILE")
+    settings: dict[str, Any] = {}
     if command_config is not None:
-        from barnabas_client.config.properties_file import (
-            client_settings_in,
-            read_properties_file,
-        )
-
-        settings.update(client_settings_in(read_properties_file(command_config)))
+        settings = _settings_in(command_config)
+    elif profile is not None or bootstrap_servers is None:
+        settings = _settings_of_profile(profile)
     in_file = settings.pop("bootstrap_servers", None)
     return Connection(
         bootstrap_servers=bootstrap_servers or in_file or DEFAULT_BOOTSTRAP,
         timeout_ms=timeout_ms,
         settings=settings,
     )
+
+
+def _settings_in(path: str) -> dict[str, Any]:
+    from barnabas_client.config.properties_file import client_settings_in, read_properties_file
+
+    return client_settings_in(read_properties_file(path))
+
+
+def _settings_of_profile(name: str | None) -> dict[str, Any]:
+    from barnabas_cli.profiles import config_path, find_profile
+
+    if name is None and not config_path().exists():
+        return {}
+    found = find_profile(name)
+    if found is None:
+        return {}
+    from barnabas_client.config.properties_file import client_settings_in
+
+    in_file = {} if found.command_config is None else _settings_in(found.command_config)
+    return in_file | client_settings_in(found.settings)

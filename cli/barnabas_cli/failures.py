@@ -58,6 +58,7 @@ def _advice(error: Exception) -> str:
         AuthenticationError,
         AuthorizationError,
         BrokerUnreachableError,
+        ConfigurationError,
         TimedOutError,
     )
 
@@ -67,7 +68,12 @@ def _advice(error: Exception) -> str:
         case TimedOutError():
             return ": the broker may be busy; raise --api-timeout"
         case AuthenticationError():
-            return ": give credentials with --command-config FILE"
+            return ": settings and credentials come from --command-config FILE or --profile NAME"
+        case ConfigurationError():
+            return ": settings come from --command-config FILE or --profile NAME"
         case AuthorizationError():
-            return ": get the rights, or use other credentials with --command-config FILE"
+            return (
+                ": get the rights ('barnabas acl explain'), or use other credentials with"
+                " --command-config FILE or --profile NAME"
+            )
     return ""

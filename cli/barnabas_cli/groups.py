@@ -26,6 +26,7 @@ class Invocation:
     is_debugging: bool = False
     bootstrap_servers: str | None = None
     command_config: str | None = None
+    profile: str | None = None
 
 
 class NearestGroup(click.Group):

@@ -8,7 +8,7 @@ import click
 from barnabas_cli.groups import Invocation, RootGroup
 
 COMMANDS = {
-    "acl": ("barnabas_cli.acl", "ACLs: list, create, delete."),
+    "acl": ("barnabas_cli.acl", "ACLs: list, explain, create, delete."),
     "apply": ("barnabas_cli.apply:apply", "Create and change topics as manifests declare."),
     "broker": ("barnabas_cli.broker", "Run one broker with a properties file."),
     "cluster": ("barnabas_cli.cluster", "The cluster: brokers, health, features."),
@@ -26,7 +26,8 @@ COMMANDS = {
     "topic": ("barnabas_cli.topic", "Topics: list, describe, create, alter, delete."),
     "transaction": ("barnabas_cli.transaction", "Transactions: list, describe, hanging, abort."),
     "undrain": ("barnabas_cli.drain:undrain", "Take a drain back."),
-    "user": ("barnabas_cli.user", "Users' SCRAM credentials: list, set, delete."),
+    "user": ("barnabas_cli.user", "Users and their SCRAM passwords: create, rotate, delete."),
+    "whoami": ("barnabas_cli.whoami", "Who brokers take this client for, and its rights."),
 }
 
 
@@ -40,6 +41,7 @@ COMMANDS = {
 @click.option(
     "--command-config", hidden=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE"
 )
+@click.option("--profile", hidden=True, metavar="NAME")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.option(
     "--color",
@@ -54,6 +56,7 @@ def main(
     context: click.Context,
     bootstrap_servers: str | None,
     command_config: str | None,
+    profile: str | None,
     debug: bool,
     color: str,
 ) -> None:
@@ -68,6 +71,7 @@ def main(
     invocation.is_debugging = invocation.is_debugging or debug
     invocation.bootstrap_servers = bootstrap_servers
     invocation.command_config = command_config
+    invocation.profile = profile
 
 
 if __name__ == "__main__":

@@ -21,7 +21,12 @@ from barnabas_protocol.settings.suggestions import nearest
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
 
-_FILES = {"Topic": "topic.yaml", "Broker": "broker.yaml", "ConsumerGroup": "group.yaml"}
+_FILES = {
+    "Topic": "topic.yaml",
+    "Broker": "broker.yaml",
+    "ConsumerGroup": "group.yaml",
+    "User": "user.yaml",
+}
 KINDS = tuple(_FILES)
 # What the API server itself defines for every resource, so far as manifests write it.
 _METADATA_SCHEMA: dict[str, Any] = {

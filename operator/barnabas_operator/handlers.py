@@ -23,6 +23,7 @@ from barnabas_operator.kubernetes.kinds import (
     POD,
     STATEFUL_SET,
     TOPIC,
+    USER,
     Kind,
 )
 from barnabas_operator.kubernetes.objects import (
@@ -41,7 +42,7 @@ from barnabas_operator.work.freshness import WatchFreshness
 from barnabas_operator.work.key import Key, KeyKind
 from barnabas_operator.work.watch_cache import WatchCache
 
-WATCHED = (TOPIC, BROKER, CONSUMER_GROUP)
+WATCHED = (TOPIC, BROKER, CONSUMER_GROUP, USER)
 # What belongs to a Broker says so by its label; others are not even sent.
 CHILDREN = (STATEFUL_SET, POD, PERSISTENT_VOLUME_CLAIM)
 
@@ -74,6 +75,8 @@ class EventHandlers:
             self._add_key(KeyKind.TOPICS, broker_of(manifest, self._brokers))
         elif kind is CONSUMER_GROUP:
             self._add_key(KeyKind.GROUPS, broker_of(manifest, self._brokers))
+        elif kind is USER:
+            self._add_key(KeyKind.USERS, broker_of(manifest, self._brokers))
         elif kind is BROKER:
             self._broker(manifest, is_deleted=is_deleted)
         else:
@@ -90,7 +93,7 @@ class EventHandlers:
             self._brokers[broker_name] = now
             self._admins.learn(manifest)
         if now != before:
-            for kind in (KeyKind.TOPICS, KeyKind.GROUPS):
+            for kind in (KeyKind.TOPICS, KeyKind.GROUPS, KeyKind.USERS):
                 self._add_key(kind, broker_name)
                 if (now is None) != (before is None):
                     # What names no Broker may mean another one, or none, from now on.

@@ -50,6 +50,7 @@ from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconcile
 from barnabas_operator.reconcile.elsewhere import Elsewhere
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
+from barnabas_operator.reconcile.user.user_reconciler import UserReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.freshness import WatchFreshness
 from barnabas_operator.work.key import Key, KeyKind
@@ -230,6 +231,7 @@ class OperatorProcess:
         found: dict[KeyKind, Reconciler] = {
             KeyKind.TOPICS: TopicReconciler(*shared, cache, counted=self.metrics.resources),
             KeyKind.GROUPS: GroupReconciler(*shared, cache),
+            KeyKind.USERS: UserReconciler(*shared, cache, counted=self.metrics.resources),
             KeyKind.BROKER: BrokerReconciler(
                 *shared,
                 changes_of=cache.changes_of,

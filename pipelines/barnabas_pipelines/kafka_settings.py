@@ -31,6 +31,7 @@ _SIMILARITY_MIN: Final = 0.75
 PRODUCER_DEFAULTS: Final[Mapping[str, Any]] = {"batch_size": 262_144, "linger_ms": 20}
 """Large batches, for throughput: nobody waits for single rows. Options win."""
 
+_SERVERS: Final = "bootstrap.servers"
 #: Refused by the connector too, each with what to do instead.
 _DECIDED_HERE: Final = {
     "auto.offset.reset": "use startingOffsets; failOnDataLoss says what happens when it is gone",
@@ -45,6 +46,9 @@ _DECIDED_HERE: Final = {
     "partitioner.class": "give a column named partition",
     "transactional.id": "Spark's sinks are at-least-once",
 }
+
+#: Of the Java client's own way to look up names; ours tries every address.
+_OF_JAVA: Final = ("client.dns.lookup",)
 
 #: They are about members of groups; the source reads without any.
 WITHOUT_EFFECT: Final = frozenset(
@@ -71,7 +75,7 @@ def client_settings(given: Mapping[str, str], role: type[ClientSettings]) -> dic
     """
     check_not_decided_here(given)
     known = usable_settings(role)
-    silent = WITHOUT_EFFECT if role is ConsumerSettings else frozenset()
+    silent = (*_OF_JAVA, *(WITHOUT_EFFECT if role is ConsumerSettings else ()))
     found = _respelled({name: text for name, text in given.items() if name not in silent})
     for name in found:
         if name not in known:
@@ -86,6 +90,25 @@ def known_settings(given: Mapping[str, str], role: type[ClientSettings]) -> dict
     """
     known = usable_settings(role)
     return {name: text for name, text in _respelled(given).items() if name in known}
+
+
+def usable_properties(properties: Mapping[str, str], use: str) -> dict[str, str]:
+    """What a properties file says for reading or writing, as options with `kafka.` before it.
+
+    Programs of other kinds read the same file: what is another role's alone, or decided here, is
+    left out; what no role has is kept, for a Java client to take or for ours to refuse.
+    """
+    roles = role_names()
+    of_others = {name for role in roles.values() for name in settings_of(role)} - settings_of(
+        roles[use]
+    ).keys()
+    return {
+        f"{PREFIX}{name}": text
+        for name, text in properties.items()
+        if name.replace(".", "_") not in of_others
+        and name.replace("_", ".") not in _DECIDED_HERE
+        and name.replace("_", ".") not in (_SERVERS, *WITHOUT_EFFECT)
+    }
 
 
 def _respelled(given: Mapping[str, str]) -> dict[str, Any]:

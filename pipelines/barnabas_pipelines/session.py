@@ -30,11 +30,20 @@ _WITHOUT_CONNECTOR: Final = ', or read and write with via="python", which needs 
 _LOCAL_SHUFFLE_PARTITIONS: Final = 8
 """Spark's 200 are for clusters: here each is a task of some milliseconds, and a state store."""
 
+REDACTED: Final = (
+    "(?i)secret|password|token|access[.]?key|jaas|credential"
+    "|keystore[._]key|key[._]pem|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+"""What Spark shows to nobody: names and values of settings that this pattern is in."""
+
 _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     # A web server that hardly anybody looks at; it listens on all addresses.
     "spark.ui.enabled": "false",
+    # Spark's own pattern, and what holds a password or a key under other names (SEC-103).
+    "spark.redaction.regex": REDACTED,
+    "spark.sql.redaction.options.regex": f"(?i)url|{REDACTED.removeprefix('(?i)')}",
 }
 _TABLE_DEFAULTS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

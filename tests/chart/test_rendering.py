@@ -13,7 +13,12 @@ from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 from tests.support.cache import run
 
 ROOT = Path(__file__).resolve().parents[2]
-CRDS = ("brokers.barnabas.dev", "consumergroups.barnabas.dev", "topics.barnabas.dev")
+CRDS = (
+    "brokers.barnabas.dev",
+    "consumergroups.barnabas.dev",
+    "topics.barnabas.dev",
+    "users.barnabas.dev",
+)
 CLUSTER_WIDE = (
     "CustomResourceDefinition",
     "ClusterRole",

@@ -90,6 +90,7 @@ def test_the_operator_may_do_nothing_dangerous_that_it_does_not(render: Render) 
         # Who may own what blocks a deletion.
         ("barnabas.dev", "brokers/finalizers", "update"),
         ("barnabas.dev", "topics/finalizers", "update"),
+        ("barnabas.dev", "users/finalizers", "update"),
         # Granted to the brokers, so it must be the operator's.
         ("coordination.k8s.io", "leases", "update"),
     }

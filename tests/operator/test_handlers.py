@@ -14,6 +14,7 @@ from barnabas_operator.kubernetes.kinds import (
     POD,
     STATEFUL_SET,
     TOPIC,
+    USER,
     Kind,
 )
 from barnabas_operator.metrics import OperatorMetrics
@@ -53,12 +54,16 @@ def test_a_topic_wakes_the_topics_of_its_cluster() -> None:
     named = manifest("orders", {"brokerRef": {"name": "other", "namespace": "far"}})
     assert world.hear(TOPIC, named) == {"topics far/other"}
     assert world.hear(CONSUMER_GROUP, manifest("billing")) == {"groups ns/demo"}
+    assert world.hear(USER, manifest("alice")) == {"users ns/demo"}
 
 
 def test_a_new_or_gone_broker_wakes_all_that_may_mean_it() -> None:
     """Resources without brokerRef mean the only Broker, which may be another one now."""
     world = World()
-    everything = {"broker ns/demo", "topics ns/demo", "topics ns/", "groups ns/demo", "groups ns/"}
+    kinds = ("topics", "groups", "users")
+    everything = {"broker ns/demo"} | {
+        f"{kind} ns/{name}" for kind in kinds for name in ("demo", "")
+    }
     assert world.hear(BROKER, manifest("demo")) == everything
     assert world.hear(BROKER, manifest("demo"), is_deleted=True) == everything
 
@@ -70,7 +75,12 @@ def test_a_broker_whose_status_changes_does_not_wake_its_topics() -> None:
     changed = {**manifest("demo"), "status": {"plan": "rolling"}}
     assert world.hear(BROKER, changed) == {"broker ns/demo"}
     ready = {**changed, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    assert world.hear(BROKER, ready) == {"broker ns/demo", "topics ns/demo", "groups ns/demo"}
+    assert world.hear(BROKER, ready) == {
+        "broker ns/demo",
+        "topics ns/demo",
+        "groups ns/demo",
+        "users ns/demo",
+    }
 
 
 @pytest.mark.parametrize("kind", [POD, STATEFUL_SET, PERSISTENT_VOLUME_CLAIM])

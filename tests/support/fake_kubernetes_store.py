@@ -35,6 +35,7 @@ WITH_STATUS = frozenset(
         known.TOPIC,
         known.BROKER,
         known.CONSUMER_GROUP,
+        known.USER,
         known.STATEFUL_SET,
         known.POD,
         known.PERSISTENT_VOLUME_CLAIM,

@@ -40,6 +40,7 @@ class MemoryAuthorizer:
         self.denied: set[Given] = set()
         self.asked: list[Given] = []
         self.filters: list[Given] = []
+        self.seen: set[tuple[Principal, str]] = set()
         self.allows_all = False
 
     def grant(self, *allowed: Given, denied: tuple[Given, ...] = ()) -> None:
@@ -65,6 +66,7 @@ class MemoryAuthorizer:
     ) -> bool:
         assert principal.type == "User"
         assert host
+        self.seen.add((principal, host))
         (self.filters if is_filter else self.asked).append(Given(operation, resource_type, name))
         if self._has(self.denied, operation, resource_type, name):
             return False

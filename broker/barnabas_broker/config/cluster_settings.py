@@ -192,4 +192,16 @@ CONTROL_PLANE: Final = (
     ),
 )
 
-CLUSTER: Final = (*LIVENESS, *LEADERSHIP, *REPLICATION, *CONTROL_PLANE)
+IDENTITY: Final = (
+    _S(
+        "barnabas.broker.principals",
+        STRING,
+        "",
+        "Principals of brokers, separated by semicolons; `{id}` stands for the node id, as in "
+        "`User:CN=broker-{id}`, and lets its holder speak for that broker alone. One without it "
+        "may speak for every broker. Empty: without an authorizer whoever reaches the brokers' "
+        "listener is a broker, with one nobody is.",
+    ),
+)
+
+CLUSTER: Final = (*LIVENESS, *LEADERSHIP, *REPLICATION, *CONTROL_PLANE, *IDENTITY)

@@ -238,6 +238,7 @@ class BrokerConfig:
     metadata_member_leaving: bool
     metadata_member_lost_ms: int
     barnabas_drain_budget_ms: int
+    barnabas_broker_principals: str
     arbiter_backend: str
     arbiter_poll_interval_ms: int
     arbiter_request_timeout_ms: int

@@ -21,7 +21,12 @@ from barnabas_broker.controller import (
 )
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.client_quotas import QuotaChange
-from barnabas_broker.controller.configs import ResourceChange, ResourceResult
+from barnabas_broker.controller.configs import (
+    ConfigRefusal,
+    ResourceChange,
+    ResourceResult,
+    refuse_none,
+)
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.controller.event_queue import Command, Reply
 from barnabas_broker.controller.features import FeatureChange
@@ -31,9 +36,11 @@ from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsRe
 from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
 from barnabas_broker.controller.topics import (
     DeletedTopicResult,
+    MayDoToTopic,
     NewTopic,
     NewTopicResult,
     TopicDefaults,
+    may_all,
 )
 from barnabas_broker.env.randomness import Random
 from barnabas_broker.metadata.image import MetadataImage
@@ -98,12 +105,15 @@ class Administration:
         )
 
     async def delete_topics(
-        self, asked: Sequence[str | bytes], quota: MutationQuota | None = None
+        self,
+        asked: Sequence[str | bytes],
+        quota: MutationQuota | None = None,
+        may: MayDoToTopic = may_all,
     ) -> list[DeletedTopicResult]:
         """Remove topics, each given by its name (str) or its id (bytes); a result for each."""
         return await self.submit(
             lambda image: topics.delete_topics(
-                image, asked, is_enabled=self._config.delete_topic_enable, quota=quota
+                image, asked, is_enabled=self._config.delete_topic_enable, quota=quota, may=may
             )
         )
 
@@ -127,19 +137,29 @@ class Administration:
         )
 
     async def alter_configs(
-        self, resources: Sequence[ResourceChange], validate_only: bool = False
+        self,
+        resources: Sequence[ResourceChange],
+        validate_only: bool = False,
+        refusal: ConfigRefusal = refuse_none,
     ) -> list[ResourceResult]:
         """Replace the whole sets of overrides; a result for each resource."""
-        return await self._alter_configs(resources, False, validate_only)
+        return await self._alter_configs(resources, False, validate_only, refusal)
 
     async def incremental_alter_configs(
-        self, resources: Sequence[ResourceChange], validate_only: bool = False
+        self,
+        resources: Sequence[ResourceChange],
+        validate_only: bool = False,
+        refusal: ConfigRefusal = refuse_none,
     ) -> list[ResourceResult]:
         """Set, delete, append to and subtract from overrides; a result for each resource."""
-        return await self._alter_configs(resources, True, validate_only)
+        return await self._alter_configs(resources, True, validate_only, refusal)
 
     async def _alter_configs(
-        self, resources: Sequence[ResourceChange], is_incremental: bool, validate_only: bool
+        self,
+        resources: Sequence[ResourceChange],
+        is_incremental: bool,
+        validate_only: bool,
+        refusal: ConfigRefusal,
     ) -> list[ResourceResult]:
         def command(image: MetadataImage) -> tuple[Sequence[MetadataRecord], list[ResourceResult]]:
             records, results = configs.alter_configs(
@@ -148,6 +168,7 @@ class Administration:
                 broker_values=self._dynamic_config.values,
                 is_incremental=is_incremental,
                 validate_only=validate_only,
+                refusal=refusal,
             )
             if any(_allows_elections(record) for record in records):
                 self._elect_offline()

@@ -7,7 +7,7 @@ afterwards, is checked before anything is recorded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -77,6 +77,14 @@ class ResourceResult:
     error: KafkaError | None = None
 
 
+ConfigRefusal = Callable[[int, str], KafkaError | None]
+"""Why who requests may not see or change the settings of a resource, by type and name."""
+
+
+def refuse_none(_: int, __: str) -> None:
+    """Whoever it is may change all settings: there is no authorizer."""
+
+
 def alter_configs(
     image: MetadataImage,
     resources: Sequence[ResourceChange],
@@ -84,11 +92,12 @@ def alter_configs(
     broker_values: Mapping[str, str],
     is_incremental: bool,
     validate_only: bool = False,
+    refusal: ConfigRefusal = refuse_none,
 ) -> tuple[list[MetadataRecord], list[ResourceResult]]:
     """The records of the changes, and a result for each resource.
 
     Incremental: the operations on top of what is overridden. Otherwise the given values are the
-    whole set, and what is not named goes.
+    whole set, and what is not named goes. Nothing is looked up of a resource that is refused.
     """
     records: list[MetadataRecord] = []
     results: list[ResourceResult] = []
@@ -102,6 +111,9 @@ def alter_configs(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
+            _check_changes(resource)
+            if (refused := refusal(*name)) is not None:
+                raise refused
             changed = _alter(image, resource, broker_values, is_incremental)
             if resource.resource_type == RESOURCE_CLIENT_METRICS:
                 _count_subscription(subscriptions, resource.resource_name, changed)
@@ -127,7 +139,10 @@ def _alter(
     broker_values: Mapping[str, str],
     is_incremental: bool,
 ) -> list[ConfigRecord]:
-    _check_request(resource)
+    if resource.resource_type not in _SETTINGS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}"
+        )
     old = image.config_overrides(resource.resource_type, resource.resource_name)
     new = dict(old) if is_incremental else {}
     for change in resource.changes:
@@ -152,11 +167,7 @@ def _alter(
     ]
 
 
-def _check_request(resource: ResourceChange) -> None:
-    if resource.resource_type not in _SETTINGS:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}"
-        )
+def _check_changes(resource: ResourceChange) -> None:
     keys = [change.key for change in resource.changes]
     if len(set(keys)) != len(keys):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

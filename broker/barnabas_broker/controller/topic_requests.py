@@ -10,7 +10,9 @@ from collections import Counter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.mutation_quota import MutationQuota
-from barnabas_broker.controller.topics import NewTopic, NewTopicResult
+from barnabas_broker.controller.topics import MayDoToTopic, NewTopic, NewTopicResult, may_all
+from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.create_topics import (
     CreatableTopic,
@@ -24,15 +26,29 @@ _Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 
 
 async def create_topics(
-    controller: Controller, request: CreateTopicsRequest, quota: MutationQuota | None = None
+    controller: Controller,
+    request: CreateTopicsRequest,
+    quota: MutationQuota | None = None,
+    may: MayDoToTopic = may_all,
 ) -> CreateTopicsResponse:
-    """Create each topic on its own, as far as the quota of who wants them goes."""
+    """Create each topic on its own, as far as rights and quota of who wants them go."""
     names = Counter(topic.name for topic in request.topics)
-    asked = [_new_topic(topic) for topic in request.topics if names[topic.name] == 1]
+    # What nobody may create is refused for that, by the controller.
+    allowed = {
+        name
+        for name, count in names.items()
+        if count == 1 and (name == METADATA_PARTITION.topic or may(AclOperation.CREATE, name))
+    }
+    asked = [_new_topic(topic) for topic in request.topics if topic.name in allowed]
     results = await controller.create_topics(asked, request.validate_only, quota)
     # Topics made together mostly have the same settings: each set of them is described once.
     described: _Described = {}
-    topics = [_answer(controller.dynamic_config, result, described) for result in results]
+    topics = [
+        _answer(controller.dynamic_config, result, described)
+        if result.error is not None or may(AclOperation.DESCRIBE_CONFIGS, result.name)
+        else _without_settings(result)
+        for result in results
+    ]
     topics += [
         CreatableTopicResult(
             name=name,
@@ -41,6 +57,15 @@ async def create_topics(
         )
         for name, count in names.items()
         if count > 1
+    ]
+    topics += [
+        CreatableTopicResult(
+            name=name,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message="Authorization failed.",
+        )
+        for name, count in names.items()
+        if count == 1 and name not in allowed
     ]
     return CreateTopicsResponse(topics=topics)
 
@@ -77,6 +102,16 @@ def _answer(
         num_partitions=result.partition_count,
         replication_factor=result.replication_factor,
         configs=configs,
+    )
+
+
+def _without_settings(result: NewTopicResult) -> CreatableTopicResult:
+    """The result for who may create a topic, but not see its settings (KIP-525)."""
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_message=None,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 
 

@@ -7,7 +7,7 @@ them. Growing a topic is in `partitions`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,8 +33,12 @@ from barnabas_broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
+
+MayDoToTopic = Callable[[AclOperation, str], bool]
+"""Whether who requests may do something to the topic of a name, which need not exist."""
 
 NAME_LENGTH_MAX: Final = 249
 _NAME_CHARACTERS: Final = frozenset(
@@ -82,6 +86,11 @@ class TopicDefaults:
     partition_count: int
     replication_factor: int
     broker_values: Mapping[str, str]
+
+
+def may_all(_: AclOperation, __: str) -> bool:
+    """Whoever it is may do everything: there is no authorizer, or it is a broker."""
+    return True
 
 
 def validate_topic_name(name: str) -> None:
@@ -266,10 +275,12 @@ def delete_topics(
     *,
     is_enabled: bool,
     quota: MutationQuota | None = None,
+    may: MayDoToTopic = may_all,
 ) -> tuple[list[MetadataRecord], list[DeletedTopicResult]]:
     """The records that remove topics, named or given by id, and a result for each.
 
-    A topic that is asked for twice is not removed, and has one result.
+    A topic that is asked for twice is not removed, and has one result. Who may not see a topic is
+    told the same whether it is there or not (SEC-46); an id shows no name then.
     """
     records: list[MetadataRecord] = []
     results: list[DeletedTopicResult] = []
@@ -287,6 +298,10 @@ def delete_topics(
         error: KafkaError | None = None
         if not is_enabled:
             error = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        elif times[asked] == 1 and not _may_delete(asked, topic, may):
+            if topic is not None and may(AclOperation.DESCRIBE, topic.name):
+                name = topic.name
+            error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         elif times[asked] == 1 and topic is not None and id_times[topic.topic_id] > 1:
             if isinstance(asked, bytes):
                 continue  # told with its name
@@ -316,6 +331,13 @@ def _find(image: MetadataImage, asked: str | bytes) -> TopicImage | None:
     if isinstance(asked, str):
         return image.topics.by_name.get(asked)
     return image.topics.by_id.get(asked)
+
+
+def _may_delete(asked: str | bytes, topic: TopicImage | None, may: MayDoToTopic) -> bool:
+    """Whether rights let a deletion pass: one of a topic that is not there, by who may see it."""
+    if topic is not None:
+        return may(AclOperation.DELETE, topic.name)
+    return isinstance(asked, bytes) or may(AclOperation.DESCRIBE, asked)
 
 
 def _unknown(asked: str | bytes) -> KafkaError:

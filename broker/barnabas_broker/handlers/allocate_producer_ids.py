@@ -4,6 +4,7 @@ Source: CTL-15, KIP-730.
 """
 
 from barnabas_broker.controller.local import LocalController, failed
+from barnabas_broker.handlers.broker_listener import require_broker
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.allocate_producer_ids import (
@@ -18,6 +19,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Give the next block."""
+    require_broker(services, in_flight, request.broker_id)
     response: AllocateProducerIdsResponse = await LocalController(services.controller).answer(
         request
     )

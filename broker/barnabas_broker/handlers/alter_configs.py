@@ -2,8 +2,10 @@
 
 from barnabas_broker.controller.configs import ConfigChange, Operation, ResourceChange
 from barnabas_broker.handlers.config_change import resource_result
+from barnabas_broker.handlers.config_rights import config_refusal
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -18,7 +20,9 @@ async def handle(
 ) -> AlterConfigsResponse:
     """Change each resource on its own."""
     results = await services.controller.alter_configs(
-        [_change(resource) for resource in request.resources], request.validate_only
+        [_change(resource) for resource in request.resources],
+        request.validate_only,
+        config_refusal(services, in_flight, AclOperation.ALTER_CONFIGS),
     )
     return AlterConfigsResponse(
         responses=[

@@ -3,6 +3,7 @@
 v3: with the broker epoch of each member (KIP-903): nobody can join an ISR by version 2.
 """
 
+from barnabas_broker.handlers.broker_listener import require_broker
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import KafkaError
@@ -13,9 +14,10 @@ from barnabas_protocol.messages.alter_partition import (
 
 
 async def handle(
-    services: Services, _: InFlightRequest, request: AlterPartitionRequest
+    services: Services, in_flight: InFlightRequest, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     """Change each partition on its own."""
+    require_broker(services, in_flight, request.broker_id)
     return await services.controller.alter_partitions(request)
 
 

@@ -4,6 +4,7 @@ Source: LOG-11, KIP-858.
 """
 
 from barnabas_broker.controller.local import LocalController, failed
+from barnabas_broker.handlers.broker_listener import require_broker
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.messages.assign_replicas_to_dirs import (
@@ -18,6 +19,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: AssignReplicasToDirsRequest
 ) -> AssignReplicasToDirsResponse:
     """Take note of each directory."""
+    require_broker(services, in_flight, request.broker_id)
     response: AssignReplicasToDirsResponse = await LocalController(services.controller).answer(
         request
     )

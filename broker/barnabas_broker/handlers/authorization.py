@@ -1,8 +1,8 @@
 """Whether a request's principal may do what it asks for.
 
 Without an authorizer everybody may do everything. Rights come before look-ups: who may not see a
-resource is told the same whether it exists or not (SEC-46). Brokers may do everything by their own
-listener: they hold CLUSTER_ACTION, by which they follow every partition (SEC-60).
+resource is told the same whether it exists or not (SEC-46). Brokers hold CLUSTER_ACTION by their
+own listener, and little else (SEC-60).
 
 Not here: which API needs what (`rights.py`), and what decides (`security/`).
 """
@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final, TypeVar
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
-from barnabas_broker.handlers.forwarding import ForwardedRequest
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.security.allowed_names import AllowedNames
@@ -36,6 +35,18 @@ TOPIC_REFUSED: Final = "Topic authorization failed."
 """Apache Kafka's words, in the responses that have a text for each topic."""
 
 
+_OF_BROKERS: Final = frozenset(
+    {
+        (AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),
+        # Topics of coordinators, and those that clients may create by naming them.
+        (AclOperation.CREATE, AclResourceType.CLUSTER),
+        # Ends of logs, for the lag of share groups.
+        (AclOperation.DESCRIBE, AclResourceType.TOPIC),
+    }
+)
+"""What brokers may do in their own name without an ACL (SEC-60)."""
+
+
 def may(
     services: Services,
     in_flight: InFlightRequest,
@@ -50,29 +61,17 @@ def may(
     `is_filter`: it has not named the resource, which is left out where the right is missing.
     """
     authorizer = services.authorizer
-    return (
-        authorizer is None
-        or is_broker_itself(services, in_flight)
-        or authorizer.is_allowed(
-            in_flight.principal,
-            in_flight.host,
-            operation,
-            resource_type,
-            name,
-            is_filter=is_filter,
-        )
-    )
-
-
-def is_broker_itself(services: Services, in_flight: InFlightRequest) -> bool:
-    """Whether a broker requests this for itself, by the listener that is for brokers only.
-
-    An envelope comes by that too, but what is inside is its client's.
-    """
-    return (
-        in_flight.session.listener_name == services.config.inter_broker_listener_name
-        and not isinstance(in_flight, ForwardedRequest)
-        and is_of_brokers(services, in_flight)
+    if authorizer is None:
+        return True
+    if (operation, resource_type) in _OF_BROKERS and is_of_brokers(services, in_flight):
+        return True
+    return authorizer.is_allowed(
+        in_flight.principal,
+        in_flight.host,
+        operation,
+        resource_type,
+        name,
+        is_filter=is_filter,
     )
 
 
@@ -107,13 +106,27 @@ def may_somewhere(
 ) -> bool:
     """Whether there can be a resource to which the request's principal may do something."""
     authorizer = services.authorizer
-    return (
-        authorizer is None
-        or is_broker_itself(services, in_flight)
-        or authorizer.is_allowed_somewhere(
-            in_flight.principal, in_flight.host, operation, resource_type
-        )
+    return authorizer is None or authorizer.is_allowed_somewhere(
+        in_flight.principal, in_flight.host, operation, resource_type
     )
+
+
+def topic_rights(
+    services: Services, in_flight: InFlightRequest, of_all: AclOperation
+) -> Callable[[AclOperation, str], bool]:
+    """What the request's principal may do to topics, as the controller's commands ask.
+
+    Who has `of_all` on the cluster has it on every topic.
+    """
+    may_all = may_cluster(services, in_flight, of_all, is_filter=True)
+
+    def may_topic(operation: AclOperation, name: str) -> bool:
+        if may_all and operation in (of_all, AclOperation.DESCRIBE):
+            return True
+        is_filter = operation is AclOperation.DESCRIBE_CONFIGS  # else they are not told
+        return may(services, in_flight, operation, AclResourceType.TOPIC, name, is_filter=is_filter)
+
+    return may_topic
 
 
 def allowed(
@@ -139,7 +152,7 @@ def allowed(
 def topic_filter(services: Services, in_flight: InFlightRequest) -> Callable[[str], bool] | None:
     """Whether the request's principal may see a topic, for later; None where it may see all."""
     authorizer = services.authorizer
-    if authorizer is None or is_broker_itself(services, in_flight):
+    if authorizer is None or is_of_brokers(services, in_flight):
         return None
     return partial(_sees_topic, authorizer, in_flight.principal, in_flight.host)
 
@@ -165,8 +178,6 @@ def refused_topics(
     known = session.allowed_topics
     if known is None:
         known = session.allowed_topics = AllowedNames(AclResourceType.TOPIC)
-    if is_broker_itself(services, in_flight):
-        return frozenset()
     return known.refused(authorizer, session.principal, session.host, operation, names)
 
 

@@ -8,6 +8,7 @@ Source: KIP-13, KIP-124, KIP-599, KIP-612, QUO-1, QUO-8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from barnabas_broker.controller.client_quotas import (
@@ -24,6 +25,7 @@ from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.client_throttle import ClientThrottle
+from barnabas_broker.handlers.forwarding import is_by_broker
 from barnabas_broker.handlers.mutation_quotas import MutationQuotas
 from barnabas_broker.handlers.request_time import RequestTime
 from barnabas_broker.metadata.records import QuotaEntity
@@ -31,6 +33,7 @@ from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import Entity
+from barnabas_broker.security.broker_identity import BrokerIdentity
 
 
 class ClientQuotas:
@@ -56,15 +59,16 @@ class ClientQuotas:
     def __init__(
         self,
         clock: Clock,
-        listener_of_brokers: str,
+        identity: BrokerIdentity,
         connections: ConnectionRates,
         on_measured: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_measured` is called when the time of requests is measured from now on, or no more."""
+        is_of_broker = partial(is_by_broker, identity)
         self._produce = BandwidthThrottle(clock)
         self._fetch = BandwidthThrottle(clock)
-        self._request = RequestTime(clock, listener_of_brokers)
-        self._mutation = MutationQuotas(clock, listener_of_brokers)
+        self._request = RequestTime(clock, is_of_broker)
+        self._mutation = MutationQuotas(clock, is_of_broker)
         self._connections = connections
         self._kinds: Mapping[str, ClientThrottle[Any]] = {
             PRODUCER_BYTE_RATE: self._produce,

@@ -6,8 +6,10 @@ v3: what exceeds the quota of the client is refused (89).
 from collections import Counter
 
 from barnabas_broker.controller.partitions import NewPartitions
+from barnabas_broker.handlers.authorization import allowed
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -22,13 +24,26 @@ async def handle(
 ) -> CreatePartitionsResponse:
     """Let each topic grow on its own."""
     names = Counter(topic.name for topic in request.topics)
+    single = [topic for topic in request.topics if names[topic.name] == 1]
+    may_grow = allowed(
+        services,
+        in_flight,
+        AclOperation.ALTER,
+        AclResourceType.TOPIC,
+        (topic.name for topic in single),
+    )
     quota = services.quotas.mutation_quota(in_flight)
     results = await services.controller.create_partitions(
-        [_asked(topic) for topic in request.topics if names[topic.name] == 1],
+        [_asked(topic) for topic in single if topic.name in may_grow],
         request.validate_only,
         quota,
     )
     responses = [_result(result.name, result.error) for result in results]
+    responses += [
+        _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        for topic in single
+        if topic.name not in may_grow
+    ]
     responses += [
         _result(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in names.items()

@@ -7,8 +7,10 @@ Source: TOP-1 to TOP-8, QUO-7.
 
 from barnabas_broker.controller import topic_requests
 from barnabas_broker.controller.topic_requests import failed
+from barnabas_broker.handlers.authorization import topic_rights
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 __all__ = ["failed", "handle"]
@@ -19,7 +21,8 @@ async def handle(
 ) -> CreateTopicsResponse:
     """Create each topic on its own."""
     quota = services.quotas.mutation_quota(in_flight)
-    response = await topic_requests.create_topics(services.controller, request, quota)
+    may = topic_rights(services, in_flight, AclOperation.CREATE)
+    response = await topic_requests.create_topics(services.controller, request, quota, may)
     if quota is not None:
         response.throttle_time_ms = services.quotas.throttled_by_mutation(quota)
     return response

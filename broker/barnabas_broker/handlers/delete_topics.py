@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas_broker.controller.mutation_quota import STRICT_SINCE
+from barnabas_broker.handlers.authorization import topic_rights
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import ZERO_UUID
@@ -41,19 +43,23 @@ async def handle(
             if _is_clear(topic)
         ]
     quota = services.quotas.mutation_quota(in_flight)
-    results = await services.controller.delete_topics(requested, quota)
+    may = topic_rights(services, in_flight, AclOperation.DELETE)
+    results = await services.controller.delete_topics(requested, quota, may)
+    responses = refused + [
+        DeletableTopicResult(
+            name=result.name,
+            topic_id=result.topic_id,
+            error_code=ErrorCode.NONE if result.error is None else result.error.code,
+            error_message=None if result.error is None else result.error.message,
+        )
+        for result in results
+    ]
+    if services.authorizer is not None:
+        # As Kafka: places tell nothing of what is there and hidden.
+        services.random.shuffle(responses)
     return DeleteTopicsResponse(
         throttle_time_ms=0 if quota is None else services.quotas.throttled_by_mutation(quota),
-        responses=refused
-        + [
-            DeletableTopicResult(
-                name=result.name,
-                topic_id=result.topic_id,
-                error_code=ErrorCode.NONE if result.error is None else result.error.code,
-                error_message=None if result.error is None else result.error.message,
-            )
-            for result in results
-        ],
+        responses=responses,
     )
 
 
@@ -128,6 +134,8 @@ class DeletionById:
                 continue
             elif result.name is None:
                 result.name = name
+            if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and name is not None:
+                result.topic_id = ZERO_UUID  # it came by its name, which need not exist
             self._results.append(result)
         return self._asking([DeleteTopicState(name=name) for name in left]) if left else None
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from barnabas_broker.config.dynamic import ConfigSource, DescribedConfig
 from barnabas_broker.controller.topics import validate_topic_name
+from barnabas_broker.handlers.config_rights import config_refusal
 from barnabas_broker.handlers.find_coordinator import INVALID_REQUEST_TEXT
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
@@ -19,6 +20,7 @@ from barnabas_broker.metadata.image import (
     RESOURCE_TOPIC,
 )
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -34,11 +36,17 @@ def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource on its own."""
-    results = []
+    results: list[DescribeConfigsResult] = []
+    refused: list[DescribeConfigsResult] = []
+    refusal = config_refusal(services, in_flight, AclOperation.DESCRIBE_CONFIGS)
     # One broker named two thousand times was a response of a hundred megabytes.
     for resource in each_once(
         request.resources, lambda named: (named.resource_type, named.resource_name)
     ):
+        forbidden = refusal(resource.resource_type, resource.resource_name)
+        if forbidden is not None:
+            refused.append(_failed(resource, forbidden))
+            continue
         try:
             described = _describe(services, resource)
         except KafkaError as error:
@@ -51,7 +59,7 @@ def handle(
                     configs=[_config(config, request) for config in described],
                 )
             )
-    return DescribeConfigsResponse(results=results)
+    return DescribeConfigsResponse(results=results + refused)  # in Kafka's order
 
 
 def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence[DescribedConfig]:

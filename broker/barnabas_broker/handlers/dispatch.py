@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any
 
 from barnabas_broker.handlers.authorization import require_cluster
-from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.handlers.broker_listener import is_of_brokers, is_on_listener_of_brokers
 from barnabas_broker.handlers.forwarding import (
     Resolution,
     forward,
@@ -170,8 +170,10 @@ class Dispatcher:
                 self.reply(in_flight, refusal, version=0)
                 return
             raise UnservedRequestError(f"{api.key.name} version {version} is not served")
-        if api.is_internal:
-            self._check_broker(api, in_flight)
+        is_refused = api.is_internal and not self._is_of_broker(api, in_flight)
+        if is_refused:
+            self._refuse(api, in_flight, header.position)
+            return
         if len(frame) > api.loop_bytes_max:
             self._check_size(api, frame)
             self._start(api, in_flight, None, self._read_apart(api, in_flight, header.position))
@@ -252,9 +254,14 @@ class Dispatcher:
         except ConnectionGoneError:
             return None
 
-    def _check_broker(self, api: Api, in_flight: InFlightRequest) -> None:
-        """Let requests of brokers alone pass. Raises: UnservedRequestError."""
+    def _is_of_broker(self, api: Api, in_flight: InFlightRequest) -> bool:
+        """Whether a broker sends what only brokers may.
+
+        Raises: UnservedRequestError where it comes by a listener of clients.
+        """
         if not is_of_brokers(self._services, in_flight):
+            if is_on_listener_of_brokers(self._services, in_flight):
+                return False
             raise UnservedRequestError(f"{api.key.name} is for the listener of the brokers only")
         own = self._services.config.inter_broker_listener_name
         if in_flight.session.listener_name != own and not self._has_warned:
@@ -264,6 +271,19 @@ class Dispatcher:
                 " the listener %s; unregister a broker that is gone for good",
                 own,
             )
+        return True
+
+    def _refuse(self, api: Api, in_flight: InFlightRequest, position: int) -> None:
+        """Refuse what only brokers may request to somebody else on their listener (SEC-60)."""
+        frame, version = in_flight.frame, in_flight.api_version
+        if len(frame) > api.loop_bytes_max:
+            raise UnservedRequestError(f"{api.key.name} is for brokers only")
+        request, _ = codec.decode(api.request_class, frame, version, position)
+        api.requests_count += 1
+        error = KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{in_flight.principal} is not a broker"
+        )
+        self._respond(api, in_flight, request, error_response(api, request, error))
 
     def _is_for_another(self) -> bool:
         """Whether what only the controller does has to be sent to another node."""

@@ -24,7 +24,8 @@ from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.table import FORWARDED, HANDLERS
 from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_broker.security.principal import ANONYMOUS
+from barnabas_broker.security.principal import ANONYMOUS, Principal
+from barnabas_broker.security.principal_data import decode_principal
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
@@ -59,10 +60,12 @@ async def _carried_out(
 ) -> EnvelopeResponse:
     """The outcome of the request inside.
 
-    Raises: KafkaError NOT_CONTROLLER, INVALID_REQUEST, UNSUPPORTED_VERSION; ParseError.
+    Raises: KafkaError NOT_CONTROLLER, PRINCIPAL_DESERIALIZATION_FAILURE, INVALID_REQUEST,
+    UNSUPPORTED_VERSION; ParseError.
     """
     if services.channel is not None and not services.channel.is_local:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    principal, host = _client_of(services, request)
     frame = memoryview(request.request_data)
     header = codec.read_request_header(frame)
     key, version = header.api_key, header.api_version
@@ -83,8 +86,8 @@ async def _carried_out(
         in_flight.session,
         frame,
         in_flight.received_ns,
-        principal=ANONYMOUS,
-        host=unpacked_address(bytes(request.client_host_address)),
+        principal=principal,
+        host=host,
     )
     inner.api_key, inner.api_version = key, version
     inner.correlation_id, inner.client_id = header.correlation_id, header.client_id
@@ -99,6 +102,26 @@ async def _carried_out(
     return EnvelopeResponse(
         response_data=codec.encode_response(response, key, version, header.correlation_id)
     )
+
+
+def _client_of(services: Services, request: EnvelopeRequest) -> tuple[Principal, str]:
+    """Whose request is inside, and where it came from.
+
+    Without security a broker may be of an earlier release, which says neither.
+    Raises: KafkaError PRINCIPAL_DESERIALIZATION_FAILURE, INVALID_REQUEST.
+    """
+    packed = bytes(request.client_host_address)
+    host = unpacked_address(packed)
+    is_open = services.authorizer is None and services.broker_identity.is_open
+    try:
+        principal = decode_principal(request.request_principal)
+    except ParseError as error:
+        if is_open and not request.request_principal:
+            return ANONYMOUS, host
+        raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from error
+    if not host and (packed or not is_open):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    return principal, host
 
 
 async def _response(api: Api, services: Services, inner: InFlightRequest, request: Any) -> Any:

@@ -22,7 +22,7 @@ from typing import Any
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.handlers.authorization import may_cluster
 from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
-from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.handlers.broker_listener import is_of_broker
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
 from barnabas_broker.handlers.fetch_rights import ReadRights, refused_data
 from barnabas_broker.handlers.request_limits import LOOP_BYTES_OF_PARTITIONS_MAX
@@ -177,7 +177,7 @@ def handle(
     node_id = request.replica_id
     if version >= REPLICA_STATE_SINCE:
         node_id = request.replica_state.replica_id
-    if node_id >= 0 and not is_of_brokers(services, in_flight):
+    if node_id >= 0 and not is_of_broker(services, in_flight, node_id):
         # What a follower fetches moves the high watermark.
         is_small = len(in_flight.frame) <= LOOP_BYTES_OF_PARTITIONS_MAX
         if is_small and not may_cluster(services, in_flight, AclOperation.CLUSTER_ACTION):

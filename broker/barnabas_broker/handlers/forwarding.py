@@ -4,7 +4,9 @@ The frame travels as it came, and what comes back is the whole response frame wi
 correlation id: nothing is encoded anew. What names its topics and would do harm when it is carried
 out twice may be resolved first: from then on it means what the names stood for when it came.
 
-Source: CTL-15, KIP-590. There is no principal to send along as long as there is no security.
+The envelope says whose request it is and where it came from: so the controller judges (SEC-62).
+
+Source: CTL-15, KIP-590.
 """
 
 import asyncio
@@ -16,7 +18,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.session import InFlightRequest, Session
+from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.security.principal import Principal
+from barnabas_broker.security.principal_data import encode_principal
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey, response_header_version
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -58,6 +62,13 @@ class ForwardedRequest(InFlightRequest):
     def host(self) -> str:
         """The address of the client, which is connected to the other broker."""
         return self._host
+
+
+def is_by_broker(identity: BrokerIdentity, in_flight: InFlightRequest) -> bool:
+    """Whether a broker itself requests this; what is in an envelope is a client's."""
+    return not isinstance(in_flight, ForwardedRequest) and identity.is_broker(
+        in_flight.session.listener_name, in_flight.principal
+    )
 
 
 class ForwardedFrame(NamedTuple):
@@ -108,8 +119,8 @@ async def forward(
     in_flight.on_closed(partial(_cancel, task))
     envelope = EnvelopeRequest(
         request_data=frame,
-        request_principal=b"",
-        client_host_address=packed_address(in_flight.session.host),
+        request_principal=encode_principal(in_flight.principal),
+        client_host_address=packed_address(in_flight.host),
     )
     try:
         response, was_repeated = await channel.forward(

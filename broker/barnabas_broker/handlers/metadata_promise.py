@@ -3,6 +3,7 @@
 Source: rule 2 of the control plane; `docs/decisions/0005-metadata-log-by-pull.md`.
 """
 
+from barnabas_broker.handlers.broker_listener import require_broker
 from barnabas_broker.handlers.quorum_receiver import checked_quorum
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.quorum.message_codec import (
@@ -21,6 +22,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: MetadataPromiseRequest
 ) -> MetadataPromiseResponse:
     """Promise, or respond with the higher epoch that was promised before."""
+    require_broker(services, in_flight, request.leader_id)
     quorum = checked_quorum(services, request)
     return encode_promise_response(await quorum.on_promise_request(decode_promise_request(request)))
 

@@ -9,10 +9,11 @@ Source: KIP-599, QUO-7.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas_broker.controller.mutation_quota import STRICT_SINCE, MutationQuota
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.handlers.client_throttle import ClientThrottle
-from barnabas_broker.handlers.forwarding import ForwardedRequest
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import client_matches
 from barnabas_broker.quotas.token_bucket import TokenBucket
@@ -21,17 +22,15 @@ from barnabas_broker.quotas.token_bucket import TokenBucket
 class MutationQuotas(ClientThrottle[TokenBucket]):
     """The quotas of changes to topics, and the tokens of each bucket."""
 
-    __slots__ = ("_listener_of_brokers",)
+    __slots__ = ("_is_of_broker",)
 
-    def __init__(self, clock: Clock, listener_of_brokers: str) -> None:
+    def __init__(self, clock: Clock, is_of_broker: Callable[[InFlightRequest], bool]) -> None:
         super().__init__(clock, TokenBucket)
-        self._listener_of_brokers = listener_of_brokers
+        self._is_of_broker = is_of_broker
 
     def of_request(self, in_flight: InFlightRequest) -> MutationQuota | None:
         """The quota of a request, strict in newer versions; None without one."""
-        if in_flight.session.listener_name == self._listener_of_brokers and not isinstance(
-            in_flight, ForwardedRequest
-        ):
+        if self._is_of_broker(in_flight):
             return None
         bucket = self.limit_of(in_flight)
         if bucket is None:

@@ -62,16 +62,16 @@ class RequestTime(ClientThrottle[TimeLimit]):
     __slots__ = (
         "_current",
         "_is_exempt",
-        "_listener_of_brokers",
+        "_is_of_broker",
         "_now_ns",
         "_since_ns",
         "exempt_ns",
     )
 
-    def __init__(self, clock: Clock, listener_of_brokers: str) -> None:
+    def __init__(self, clock: Clock, is_of_broker: Callable[[InFlightRequest], bool]) -> None:
         super().__init__(clock, TimeLimit)
         self._now_ns = clock.monotonic_ns
-        self._listener_of_brokers = listener_of_brokers
+        self._is_of_broker = is_of_broker
         self._current: InFlightRequest | None = None
         self._since_ns = 0  # of the current step, what was counted already left out
         self._is_exempt = False
@@ -183,11 +183,6 @@ class RequestTime(ClientThrottle[TimeLimit]):
         if limit is not None:
             limit.rate *= NS_PER_PERCENT
         return limit
-
-    def _is_of_broker(self, in_flight: InFlightRequest) -> bool:
-        return in_flight.session.listener_name == self._listener_of_brokers and not isinstance(
-            in_flight, ForwardedRequest
-        )
 
 
 @coroutine

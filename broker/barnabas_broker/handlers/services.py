@@ -24,6 +24,7 @@ from barnabas_broker.network.peers import Peers
 from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.security.authorizer import Authorizer
+from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.share.persister import SharePersister
 from barnabas_broker.telemetry.client_metrics_manager import ClientMetricsManager
 
@@ -92,6 +93,7 @@ class Services:
     heavy_work: HeavyWork
     quotas: ClientQuotas
     client_metrics: ClientMetricsManager
+    broker_identity: BrokerIdentity
     quorum: QuorumRequestHandler | None = None
     channel: ControllerChannel | None = None
     peers: Peers | None = None

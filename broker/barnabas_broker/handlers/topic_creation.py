@@ -17,9 +17,10 @@ from barnabas_broker.controller.channel import ControllerChannel
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.mutation_quota import STRICT_SINCE
 from barnabas_broker.handlers.client_quotas import ClientQuotas
-from barnabas_broker.handlers.client_throttle import user_of
 from barnabas_broker.handlers.forwarding import packed_address
 from barnabas_broker.network.session import InFlightRequest, Session
+from barnabas_broker.security.principal import Principal
+from barnabas_broker.security.principal_data import encode_principal
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -45,7 +46,7 @@ _PERMISSIVE_VERSION = STRICT_SINCE[ApiKey.CREATE_TOPICS] - 1
 class _Client(NamedTuple):
     """Who has named a topic that is made."""
 
-    user: str
+    principal: Principal
     client_id: str
     session: Session
 
@@ -82,7 +83,7 @@ class TopicCreation:
         elif len(self._in_flight) < CREATIONS_MAX:
             client = None
             if in_flight is not None and self._quotas.mutation is not None:
-                client = _Client(user_of(in_flight), in_flight.client_id or "", in_flight.session)
+                client = _Client(in_flight.principal, in_flight.client_id or "", in_flight.session)
             self._start(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1), client)
 
     def ensure_dead_letters(self, name: str) -> None:
@@ -177,7 +178,7 @@ class TopicCreation:
         )
         envelope = EnvelopeRequest(
             request_data=frame,
-            request_principal=b"",
+            request_principal=encode_principal(client.principal),
             client_host_address=packed_address(client.session.host),
         )
         answered, _ = await self._channel.forward(
@@ -185,7 +186,11 @@ class TopicCreation:
         )
         if answered is None:
             mutation = self._quotas.mutation
-            quota = None if mutation is None else mutation.of_client(client.user, client.client_id)
+            quota = (
+                None
+                if mutation is None
+                else mutation.of_client(client.principal.name, client.client_id)
+            )
             response = await topic_requests.create_topics(self._controller, request, quota)
             if quota is not None:
                 response.throttle_time_ms = self._quotas.throttled_by_mutation(quota)

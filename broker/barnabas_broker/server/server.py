@@ -46,6 +46,7 @@ from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
 from barnabas_broker.security.authorizer import Authorizer
+from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
@@ -79,6 +80,11 @@ class Server:
         """
         self.config = BrokerConfig.parse(properties)
         self.dynamic = DynamicConfig(self.config.properties)
+        self.broker_identity = BrokerIdentity.of(
+            self.config.inter_broker_listener_name,
+            self.config.barnabas_broker_principals,
+            is_secured=authorizer is not None,
+        )
         self.state = BrokerState.NOT_RUNNING
         self.fatal_error: BaseException | None = None
         self.on_fatal: Callable[[], None] | None = None
@@ -236,7 +242,7 @@ class Server:
         self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
         self.quotas = ClientQuotas(
             clock,
-            config.inter_broker_listener_name,
+            self.broker_identity,
             self.listeners.connection_rates,
             on_measured=self._choose_dispatch,
         )
@@ -304,6 +310,7 @@ class Server:
             heavy_work=self.heavy_work,
             quotas=self.quotas,
             client_metrics=self.client_metrics,
+            broker_identity=self.broker_identity,
             quorum=self.control.quorum,
             channel=membership.channel,
             peers=self.connections.peers,

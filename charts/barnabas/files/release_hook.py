@@ -221,7 +221,7 @@ def main(arguments: list[str]) -> None:
     if delete_broker(*broker, asked.release, deadline, with_claims=True):
         wait_for_end(*broker, time.monotonic() + asked.timeout / 2)
     stop_operator(api, asked.namespace, asked.operator, asked.release, deadline)
-    for plural in ("topics", "consumergroups", "brokers"):
+    for plural in ("topics", "consumergroups", "users", "brokers"):
         remove_finalizers(api, plural, asked.watched, deadline)
     delete_broker(*broker, asked.release, deadline, with_claims=False)
 

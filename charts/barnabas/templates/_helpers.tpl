@@ -82,11 +82,14 @@ seccompProfile:
   resources: [consumergroups]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [barnabas.dev]
-  resources: [brokers/status, topics/status, consumergroups/status]
+  resources: [users]
+  verbs: [get, list, watch, patch]
+- apiGroups: [barnabas.dev]
+  resources: [brokers/status, topics/status, consumergroups/status, users/status]
   verbs: [patch]
 # Children block the deletion of their Broker, which some clusters allow only with this right.
 - apiGroups: [barnabas.dev]
-  resources: [brokers/finalizers, topics/finalizers]
+  resources: [brokers/finalizers, topics/finalizers, users/finalizers]
   verbs: [update]
 # The children of Brokers.
 - apiGroups: [apps]

@@ -41,6 +41,7 @@ BARNABAS_API_VERSION = "barnabas.dev/v1alpha1"
 TOPIC = _kind(BARNABAS_API_VERSION, "Topic", "topics")
 BROKER = _kind(BARNABAS_API_VERSION, "Broker", "brokers")
 CONSUMER_GROUP = _kind(BARNABAS_API_VERSION, "ConsumerGroup", "consumergroups")
+USER = _kind(BARNABAS_API_VERSION, "User", "users")
 STATEFUL_SET = _kind("apps/v1", "StatefulSet", "statefulsets")
 SERVICE = _kind("v1", "Service", "services")
 CONFIG_MAP = _kind("v1", "ConfigMap", "configmaps")
@@ -56,12 +57,16 @@ ROLE_BINDING = _kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebinding
 LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = _kind("v1", "Event", "events")
 NODE = _kind("v1", "Node", "nodes", is_namespaced=False)
+NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+TLS_ROUTE = _kind("gateway.networking.k8s.io/v1alpha2", "TLSRoute", "tlsroutes")
+CERTIFICATE = _kind("cert-manager.io/v1", "Certificate", "certificates")
 NAMESPACE = _kind("v1", "Namespace", "namespaces", is_namespaced=False)
 
 ALL_KINDS = (
     TOPIC,
     BROKER,
     CONSUMER_GROUP,
+    USER,
     STATEFUL_SET,
     SERVICE,
     CONFIG_MAP,
@@ -77,6 +82,9 @@ ALL_KINDS = (
     LEASE,
     EVENT,
     NODE,
+    NETWORK_POLICY,
+    TLS_ROUTE,
+    CERTIFICATE,
     NAMESPACE,
 )
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL_KINDS}

@@ -11,6 +11,7 @@ class KeyKind(StrEnum):
 
     TOPICS = "topics"
     GROUPS = "groups"
+    USERS = "users"
     BROKER = "broker"
 
 

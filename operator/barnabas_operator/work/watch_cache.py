@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_operator.kubernetes.api import KubernetesApi, Object
-from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, TOPIC, Kind, kind_of
+from barnabas_operator.kubernetes.kinds import BROKER, CONSUMER_GROUP, TOPIC, USER, Kind, kind_of
 from barnabas_operator.kubernetes.objects import (
     BROKER_LABEL,
     finalizers_of,
@@ -39,7 +39,7 @@ from barnabas_operator.kubernetes.objects import (
 from barnabas_operator.reconcile.broker_reference import NamespacedName, broker_of
 from barnabas_operator.work.bounded import in_portions
 
-CACHED = (TOPIC, CONSUMER_GROUP, BROKER)
+CACHED = (TOPIC, CONSUMER_GROUP, USER, BROKER)
 # What has gone must not be brought back by an event or an answer that was under way; so many of
 # those there never are at once.
 _GONE_REMEMBERED_MAX = 10_000
@@ -115,7 +115,7 @@ class WatchCache:
     def on_event(self, kind: Kind, manifest: Mapping[str, Any], *, is_deleted: bool) -> None:
         """Take an event of a watch."""
         broker = name_of(manifest) if kind is BROKER else labels_of(manifest).get(BROKER_LABEL)
-        if broker and kind not in (TOPIC, CONSUMER_GROUP):
+        if broker and kind not in (TOPIC, CONSUMER_GROUP, USER):
             self._changes[namespace_of(manifest), broker] += 1
         objects = self._objects.get(kind)
         if objects is None:

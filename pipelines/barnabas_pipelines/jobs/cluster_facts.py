@@ -77,6 +77,11 @@ class ClusterFacts:
         found = kafka_settings.known_settings(given, AdminSettings)
         return cls(settings["bootstrap-servers"], found)
 
+    @property
+    def client_settings(self) -> Mapping[str, Any]:
+        """The settings for another client of the same cluster, but for where it is."""
+        return self._client_settings
+
     def topics(
         self, names: Collection[str], *, read_committed: bool = False
     ) -> dict[str, TopicFacts]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from barnabas_pipelines.jobs import client_properties
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
 from barnabas_pipelines.option_table import Use
@@ -46,7 +47,13 @@ def _trigger_complaint(text: Any) -> str | None:
 BOOTSTRAP_SERVERS: Final = JobOption(
     name="bootstrap-servers",
     is_required=True,
-    meaning="Brokers to ask first, as host:port with commas.",
+    meaning="Brokers to ask first, as host:port with commas; may be in --client-properties.",
+)
+CLIENT_PROPERTIES: Final = JobOption(
+    name=client_properties.CLIENT_PROPERTIES,
+    meaning="A properties file of Kafka's clients, such as a mounted Secret has: how to encrypt "
+    "and to log in. Each setting is one of source and sink, as kafka.NAME; what --source-option "
+    "and --sink-option say wins. Passwords so appear on no command line, page or log.",
 )
 VIA: Final = JobOption(
     name="via",
@@ -57,7 +64,7 @@ VIA: Final = JobOption(
 SOURCE_OPTION: Final = JobOption(
     name="source-option",
     kind="pairs",
-    meaning="Any further option of the source, such as kafka.security.protocol=SASL_PLAINTEXT; "
+    meaning="Any further option of the source, such as kafka.fetch.max.bytes=8388608; "
     "docs/reference/pipelines.md has them all.",
 )
 SINK_OPTION: Final = JobOption(
@@ -117,7 +124,7 @@ FAIL_ON_DATA_LOSS: Final = JobOption(
     meaning="Fail when records that were to be read are gone; otherwise go on with what there is.",
 )
 
-SOURCE_OPTIONS: Final = (BOOTSTRAP_SERVERS, VIA, SOURCE_OPTION)
+SOURCE_OPTIONS: Final = (BOOTSTRAP_SERVERS, CLIENT_PROPERTIES, VIA, SOURCE_OPTION)
 STREAM_OPTIONS: Final = (
     STARTING_OFFSETS,
     TRIGGER,

@@ -18,6 +18,7 @@ from barnabas_client.env import Environment
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.common_options import (
     BOOTSTRAP_SERVERS,
+    CLIENT_PROPERTIES,
     SESSION_OPTIONS,
     SOURCE_OPTION,
     VIA,
@@ -46,6 +47,7 @@ BUCKETS_MAX: Final = 2_000
 
 OPTIONS: Final = (
     BOOTSTRAP_SERVERS,
+    CLIENT_PROPERTIES,
     VIA,
     SOURCE_OPTION,
     JobOption(name="topics", kind="names", meaning="Topics to look at; by default all."),

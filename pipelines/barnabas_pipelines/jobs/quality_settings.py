@@ -14,6 +14,7 @@ from barnabas_pipelines.jobs import registry_options
 from barnabas_pipelines.jobs.common_options import (
     BOOTSTRAP_SERVERS,
     CHECKPOINT,
+    CLIENT_PROPERTIES,
     FAIL_ON_DATA_LOSS,
     GROUP,
     MAX_OFFSETS_PER_TRIGGER,
@@ -49,6 +50,7 @@ def _share_complaint(share: float) -> str | None:
 OPTIONS: Final = (
     JobOption(name="topic", is_required=True, meaning="The topic to read."),
     BOOTSTRAP_SERVERS,
+    CLIENT_PROPERTIES,
     VIA,
     SOURCE_OPTION,
     SINK_OPTION,

@@ -24,6 +24,7 @@ from barnabas_pipelines.errors import OptionsError, PipelineError
 from barnabas_pipelines.jobs.cluster_facts import TopicFacts
 from barnabas_pipelines.jobs.common_options import (
     BOOTSTRAP_SERVERS,
+    CLIENT_PROPERTIES,
     SESSION_OPTIONS,
     SINK_OPTION,
     producer_settings,
@@ -272,7 +273,14 @@ JOB: Final = Job(
     name="replay",
     summary="Writes an archive, or a part of it, back to a topic: the same keys, values, headers "
     "and timestamps, in order, at a chosen rate.",
-    options=(*_OPTIONS[:2], BOOTSTRAP_SERVERS, *_OPTIONS[2:], SINK_OPTION, *SESSION_OPTIONS),
+    options=(
+        *_OPTIONS[:2],
+        BOOTSTRAP_SERVERS,
+        CLIENT_PROPERTIES,
+        *_OPTIONS[2:],
+        SINK_OPTION,
+        *SESSION_OPTIONS,
+    ),
     plan=plan,
     run=run,
     check=check,

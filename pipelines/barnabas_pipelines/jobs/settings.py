@@ -23,6 +23,7 @@ from typing import Any, Final
 import yaml
 
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.jobs import client_properties
 from barnabas_pipelines.option_table import Option
 from barnabas_protocol.settings.kinds import as_text
 from barnabas_protocol.settings.setting import GivenError, first_missing, named
@@ -98,6 +99,11 @@ def merged_settings(
 
 
 def _complete(options: Sequence[JobOption], given: Mapping[str, Any]) -> JobSettings:
+    properties: Mapping[str, str] = {}
+    if given.get(client_properties.CLIENT_PROPERTIES) is not None:
+        properties = client_properties.read(str(given[client_properties.CLIENT_PROPERTIES]))
+        in_file = {client_properties.BOOTSTRAP_SERVERS: client_properties.servers(properties)}
+        given = {**in_file, **given}
     missing = first_missing([option.setting for option in options], given)
     if missing is not None:
         raise OptionsError(f"--{missing.name} is missing: {missing.why}")
@@ -106,6 +112,7 @@ def _complete(options: Sequence[JobOption], given: Mapping[str, Any]) -> JobSett
     for option in options:
         value = given[option.name] if option.name in chosen else option.default
         values[option.name] = None if value is None else option.accept(value)
+    client_properties.add_to(values, properties)
     return JobSettings(values=MappingProxyType(values), given=chosen)
 
 

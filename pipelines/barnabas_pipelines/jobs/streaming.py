@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_pipelines.errors import PipelineError, failure_line
+from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.jobs.common_options import trigger_seconds
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobSettings
@@ -113,7 +114,12 @@ def run_query(
         from barnabas_pipelines.progress import attach
 
         groups = {name: settings["group"]}
-        committer = attach(spark, bootstrap_servers=settings["bootstrap-servers"], groups=groups)
+        committer = attach(
+            spark,
+            bootstrap_servers=settings["bootstrap-servers"],
+            groups=groups,
+            client_settings=ClusterFacts.of(settings).client_settings,
+        )
     query: StreamingQuery | None = None
     try:
         query = (

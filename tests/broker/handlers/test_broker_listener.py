@@ -8,24 +8,30 @@ from typing import Any, cast
 import pytest
 
 from barnabas_broker.handlers.broker_listener import is_of_brokers
+from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.principal import ANONYMOUS
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import metadata
 from tests.support.in_process_broker import running_broker
 from tests.support.raw_client import RawClient
 
+OPEN = BrokerIdentity("REPLICATION")
 
-def asked(listener_name: str, *others: str) -> bool:
+
+def asked(listener_name: str, *others: str, identity: BrokerIdentity = OPEN) -> bool:
     """On broker 0, beside brokers that have registered a listener of this name each."""
     brokers = {
         node_id: SimpleNamespace(node_id=node_id, listeners={"PLAINTEXT": "", name: ""})
         for node_id, name in enumerate(("PLAINTEXT", *others))
     }
     services: Any = SimpleNamespace(
-        config=SimpleNamespace(inter_broker_listener_name="REPLICATION", node_id=0),
+        config=SimpleNamespace(node_id=0),
+        broker_identity=identity,
         image=SimpleNamespace(brokers=brokers),
     )
     session = SimpleNamespace(listener_name=listener_name)
-    return is_of_brokers(services, cast(Any, SimpleNamespace(session=session)))
+    in_flight = SimpleNamespace(session=session, principal=ANONYMOUS)
+    return is_of_brokers(services, cast(Any, in_flight))
 
 
 @pytest.mark.parametrize("others", [(), ("REPLICATION",), ("PLAINTEXT", "REPLICATION")])
@@ -42,6 +48,15 @@ def test_no_other_listener_takes_them_once_every_broker_has_its_own() -> None:
 def test_every_listener_takes_them_while_a_broker_of_an_earlier_release_is_registered() -> None:
     """A roll from a release without such a listener: the old ones know no other address."""
     assert asked("PLAINTEXT", "REPLICATION", "PLAINTEXT")
+
+
+@pytest.mark.parametrize("principals", ["", "User:ANONYMOUS", "User:broker-{id}"])
+def test_with_security_metadata_opens_no_other_listener(principals: str) -> None:
+    """Who is registered is what somebody has said: it makes nobody else a broker (SEC-60)."""
+    identity = BrokerIdentity.of("REPLICATION", principals, is_secured=True)
+    assert not asked("PLAINTEXT", "REPLICATION", "PLAINTEXT", identity=identity)
+    is_anonymous = principals == "User:ANONYMOUS"
+    assert asked("REPLICATION", "PLAINTEXT", identity=identity) == is_anonymous
 
 
 def test_clients_leave_connections_to_brokers(tmp_path: Path) -> None:

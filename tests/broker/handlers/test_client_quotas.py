@@ -12,7 +12,8 @@ from barnabas_broker.handlers.client_quotas import ClientQuotas
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import Entity
-from barnabas_broker.security.principal import ANONYMOUS
+from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.principal import ANONYMOUS, Principal
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
@@ -35,8 +36,8 @@ CLIENT = "raw-client"
 PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
 
 
-def request_of(client_id: str | None) -> InFlightRequest:
-    made = SimpleNamespace(principal=ANONYMOUS, client_id=client_id)
+def request_of(client_id: str | None, principal: Principal = ANONYMOUS) -> InFlightRequest:
+    made = SimpleNamespace(principal=principal, client_id=client_id)
     return cast(InFlightRequest, made)
 
 
@@ -102,12 +103,21 @@ def test_a_quota_of_nothing_lets_nothing_be_read(rate: float) -> None:
     assert is_sent == (rate > 0), "what is more than nothing is paid for later"
 
 
+def test_a_user_is_the_name_of_a_principal() -> None:
+    """SEC-50: without its type, as in Kafka; names of certificates are names."""
+    name = "CN=alice,O=shop"
+    made, _ = throttle({(name, None): 10.0, ("ANONYMOUS", None): 20.0})
+    assert made.bytes_max(request_of("a", Principal("User", name))) == 100
+    assert made.bytes_max(request_of("a")) == 200
+    assert made.bytes_max(request_of("a", Principal("User", f"User:{name}"))) is None
+
+
 def test_without_quotas_there_is_nothing_to_be_asked() -> None:
     """QUO-8: a quota of one kind is none of the others, and who measures is told once."""
     clock = SimulatedClock(monotonic_ms=0)
     told: list[bool] = []
     connections = ConnectionRates(clock)
-    quotas = ClientQuotas(clock, "REPLICATION", connections)
+    quotas = ClientQuotas(clock, BrokerIdentity("REPLICATION"), connections)
     quotas.on_measured = lambda: told.append(quotas.request is not None)
 
     def kinds() -> tuple[bool, ...]:

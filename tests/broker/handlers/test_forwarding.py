@@ -21,6 +21,9 @@ from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
+from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.principal import Principal
+from barnabas_broker.security.principal_data import decode_principal
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
 from barnabas_protocol.api import SERVED, ApiKey
@@ -72,7 +75,8 @@ class Front:
             apis={},
             heavy_work=HeavyWork(asyncio.to_thread, ""),
             image=MetadataImage.empty(),
-            quotas=ClientQuotas(clock, "", ConnectionRates(clock)),
+            quotas=ClientQuotas(clock, BrokerIdentity(""), ConnectionRates(clock)),
+            broker_identity=BrokerIdentity("PLAINTEXT"),
         )
         bench.dispatch = Dispatcher(cast(Services, self.services))
 
@@ -529,3 +533,26 @@ def test_damaged_requests_in_envelopes_are_answered_and_harm_nothing(
         assert not [record for record in caplog.records if record.exc_info]
 
     with_controller(tmp_path, work)
+
+
+def test_a_broker_sends_the_principal_and_the_address_of_the_connection() -> None:
+    """SEC-62."""
+
+    async def work(front: Front, client: RawClient) -> None:
+        alice = Principal("User", "alice")
+        node = PeerNode(front.bench.network)
+        await node.start()
+        front.controller = node.address
+        try:
+            for session in front.bench.listener.sessions:
+                session.principal = alice
+            client.send(ApiKey.CREATE_TOPICS, 7, new_topic("a"))
+            await until(lambda: bool(node.asked))
+            (asked,) = node.asked
+            message: envelope.EnvelopeRequest = asked.message
+            assert decode_principal(message.request_principal) == alice
+            assert bytes(message.client_host_address) == b"\x7f\0\0\1"
+        finally:
+            await node.stop()
+
+    with_front(work)

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas_broker.handlers.forwarding import ForwardedRequest
+from barnabas_broker.handlers.forwarding import ForwardedRequest, is_by_broker
 from barnabas_broker.handlers.request_time import RequestTime
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.rate_limit import RateLimit
-from barnabas_broker.security.principal import ANONYMOUS
+from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.principal import ANONYMOUS, Principal
 from tests.support.simulated_clock import SimulatedClock
 
 BROKERS = "REPLICATION"
@@ -54,7 +55,7 @@ class Measured:
 
     def __init__(self, **percent: float) -> None:
         self.clock = SimulatedClock(monotonic_ms=1_000_000)
-        self.time = RequestTime(self.clock, BROKERS)
+        self.time = RequestTime(self.clock, partial(is_by_broker, BrokerIdentity(BROKERS)))
         for client_id, rate in percent.items():
             self.time.buckets.update((None, client_id), rate)
 
@@ -205,6 +206,22 @@ def test_brokers_are_exempt_and_counted_apart() -> None:
     assert muted(sent_on) == []
     assert made.spent_ms("a") == pytest.approx(150)
     assert made.time.stamped(sent_on, response).throttle_time_ms == 1_000
+
+
+def test_a_broker_is_one_by_its_principal_too() -> None:
+    """SEC-50, SEC-60: who only reaches the brokers' listener counts like everybody else."""
+    made = Measured(a=1)
+    made.time = RequestTime(
+        made.clock,
+        partial(is_by_broker, BrokerIdentity.of(BROKERS, "User:broker-{id}", is_secured=True)),
+    )
+    made.time.buckets.update(("alice", None), 1)
+    broker, other = Session(BROKERS), Session(BROKERS)
+    broker.principal, other.principal = Principal("User", "broker-1"), Principal("User", "alice")
+    made.time.dispatching(made.work(150))(request_of("a", broker))
+    assert broker.muted == []
+    made.time.dispatching(made.work(150))(request_of("a", other))
+    assert other.muted == [1_000]
 
 
 def test_an_exempt_step_counts_apart_and_the_next_does_not() -> None:

@@ -10,7 +10,7 @@ from barnabas_broker.handlers.table import HANDLERS
 from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.messages import describe_client_quotas, metadata, write_txn_markers
+from barnabas_protocol.messages import describe_client_quotas, write_txn_markers
 from tests.support.in_process_broker import running_broker
 from tests.support.memory_authorizer import MemoryAuthorizer, to_cluster
 from tests.support.raw_client import RawClient
@@ -76,23 +76,5 @@ def test_the_dispatcher_asks_for_rights_to_the_cluster(tmp_path: Path) -> None:
                 AclOperation.ALTER: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 AclOperation.CLUSTER_ACTION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             }
-
-    asyncio.run(run())
-
-
-def test_brokers_may_do_everything_by_their_own_listener(tmp_path: Path) -> None:
-    """SEC-60: they hold CLUSTER_ACTION, and nobody is asked about them."""
-
-    async def run() -> None:
-        authorizer = MemoryAuthorizer()
-        async with running_broker(tmp_path, authorizer) as server:
-            port = server.replication_port
-            async with await RawClient.connect(port) as client:
-                request = describe_client_quotas.DescribeClientQuotasRequest()
-                response = await client.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, request)
-                assert response.error_code == 0
-                response = await client.call(ApiKey.METADATA, 12, metadata.MetadataRequest())
-                assert response.brokers
-        assert authorizer.asked == authorizer.filters == []
 
     asyncio.run(run())

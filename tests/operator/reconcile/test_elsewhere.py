@@ -156,7 +156,7 @@ def test_a_broker_of_ones_own_at_the_address_of_another_deletes_and_resets_nothi
             world.declare(TOPIC, {"deletionPolicy": "Delete"})
             reset = {"id": "r", "to": "latest", "topics": [{"name": SECRET}]}
             world.declare(CONSUMER_GROUP, {"reset": reset})
-            for work in KeyKind:
+            for work in world.reconcilers:
                 await world.reconcile(work)
             for kind, name in ((TOPIC, SECRET), (CONSUMER_GROUP, SECRET), (BROKER, "main")):
                 assert world.reason(kind, name) == "ClusterNotAdmitted"

@@ -68,6 +68,26 @@ def group_operations(broker: str) -> str:
     return f"{broker}-group-operations"
 
 
+def cluster_authority(broker: str) -> str:
+    """The Secret of the authority of brokers and operator, which only the operator reads."""
+    return f"{broker}-cluster-ca"
+
+
+def clients_authority(broker: str) -> str:
+    """The Secret of the authority of Users, which only the operator reads."""
+    return f"{broker}-clients-ca"
+
+
+def broker_certificates(broker: str) -> str:
+    """The Secret with the certificates of the brokers and the bundles, which their pods mount."""
+    return f"{broker}-broker-certificates"
+
+
+def operator_certificate(broker: str) -> str:
+    """The Secret with the certificate by which the operator is known to the brokers."""
+    return f"{broker}-operator-certificate"
+
+
 def pod(broker: str, node_id: int) -> str:
     """The pod of a broker."""
     return f"{broker}-{node_id}"

@@ -1,0 +1,1 @@
+"""Reconciles Users: credentials, rights, quotas, and what their clients need to connect."""
