@@ -10,7 +10,7 @@ from barnabas_broker.server import Server
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def broker(directory: Path, node_id: int) -> Server:
+def broker(directory: Path, node_id: int, **properties: str) -> Server:
     return Server(
         {
             "node.id": str(node_id),
@@ -21,14 +21,17 @@ def broker(directory: Path, node_id: int) -> Server:
             "admin.http.port": "-1",
             # Who leaves says so; nobody finds it out.
             "broker.fence.on.refused.ms": "600000",
+            **properties,
         }
     )
 
 
 @asynccontextmanager
-async def running_cluster(directory: Path, count: int = 3) -> AsyncIterator[list[Server]]:
+async def running_cluster(
+    directory: Path, count: int = 3, **properties: str
+) -> AsyncIterator[list[Server]]:
     """Brokers in this loop, with a file as arbiter."""
-    servers = [broker(directory, node_id) for node_id in range(count)]
+    servers = [broker(directory, node_id, **properties) for node_id in range(count)]
     await asyncio.gather(*(server.start() for server in servers))
     try:
         yield servers

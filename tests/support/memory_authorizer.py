@@ -94,6 +94,11 @@ class MemoryAuthorizer:
             )
         )
 
+    def may_change_rights(self, principal: Principal, host: str) -> bool:
+        return self.is_allowed(
+            principal, host, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
+        )
+
     def is_super_user(self, principal: Principal) -> bool:
         return False
 

@@ -78,7 +78,6 @@ OTHER: Final[tuple[IgnoredRow, ...]] = (
 
 PLUGINS: Final[tuple[IgnoredRow, ...]] = (
     ("alter.config.policy.class.name", CLASS, None, None, None, READ_ONLY),
-    ("authorizer.class.name", STRING, "", None, None, READ_ONLY),
     ("client.quota.callback.class", CLASS, None, None, None, READ_ONLY),
     ("create.topic.policy.class.name", CLASS, None, None, None, READ_ONLY),
     ("early.start.listeners", STRING, None, None, None, READ_ONLY),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas_broker.config.arbiter_settings import check_arbiter
+from barnabas_broker.config.authorizer_settings import join_authorizer
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
 from barnabas_broker.config.consumer_group_settings import check_consumer_groups
 from barnabas_broker.config.definitions import (
@@ -255,6 +256,10 @@ class BrokerConfig:
     arbiter_kubernetes_lease_name: str
     arbiter_kubernetes_token_file: str | None
     arbiter_kubernetes_ca_file: str | None
+    authorizer_class_name: str
+    super_users: tuple[str, ...]
+    allow_everyone_if_no_acl_found: bool
+    barnabas_authorizer_mode: str
 
     # What was written, key by key: the static level of DescribeConfigs.
     properties: Mapping[str, str]
@@ -278,6 +283,7 @@ class BrokerConfig:
         check_consumer_groups(values)
         check_share_groups(values)
         _join_inter_broker_listener(values)
+        join_authorizer(values)
         _check_replica_waits(values)
         given = dict(properties)
         if values["node_id"] >= 0:

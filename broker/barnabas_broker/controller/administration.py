@@ -6,11 +6,14 @@ Each method puts a pure command in the controller's queue. Not here: what the co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
 
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller import (
+    acls,
     client_quotas,
     configs,
     features,
@@ -19,6 +22,7 @@ from barnabas_broker.controller import (
     reassignment,
     topics,
 )
+from barnabas_broker.controller.acls import Deletion
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.client_quotas import QuotaChange
 from barnabas_broker.controller.configs import (
@@ -43,9 +47,16 @@ from barnabas_broker.controller.topics import (
     may_all,
 )
 from barnabas_broker.env.randomness import Random
+from barnabas_broker.metadata.acl_table import AclTable
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
-from barnabas_protocol.errors import KafkaError
+from barnabas_broker.security.acl.acl import Acl
+from barnabas_protocol.errors import ErrorCode, KafkaError
+
+PlanDeletion = Callable[[AclTable], Awaitable[Deletion]]
+"""What a deletion would remove from some ACLs."""
+DELETION_ATTEMPTS: Final = 10
+"""So often a deletion is planned anew because ACLs have changed meanwhile."""
 
 
 class Administration:
@@ -65,6 +76,11 @@ class Administration:
 
     async def submit(self, command: Command[Reply]) -> Reply:
         """Run a command in its turn."""
+        raise NotImplementedError
+
+    @property
+    def active_image(self) -> MetadataImage:
+        """What this node decides on as the active controller; empty if it is not."""
         raise NotImplementedError
 
     async def _best_logs(
@@ -184,6 +200,29 @@ class Administration:
             lambda image: client_quotas.alter(image, changes, validate_only=validate_only)
         )
 
+    async def create_acls(self, wanted: Sequence[Acl]) -> list[KafkaError | None]:
+        """Make ACLs; why each was refused, or None. Raises: KafkaError."""
+        errors: list[KafkaError | None] = [None] * len(wanted)
+        for places in acls.creation_order(wanted):
+            chosen = [wanted[at] for at in places]
+            made = await self.submit(partial(_create_acls, chosen))
+            for at, error in zip(places, made, strict=True):
+                errors[at] = error
+        return errors
+
+    async def delete_acls(self, plan: PlanDeletion) -> list[list[Acl] | KafkaError]:
+        """Remove ACLs, all that filters select or none; for each filter which, or a refusal.
+
+        What is selected is found beside the queue, and again where ACLs have changed meanwhile.
+        Raises: KafkaError.
+        """
+        for _ in range(DELETION_ATTEMPTS):
+            deletion = await plan(self.active_image.acls)
+            done = await self.submit(partial(_delete_acls, deletion))
+            if done is not None:
+                return done.selected
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The ACLs change all the time.")
+
     async def elect_leaders(
         self, election_type: int, asked: Sequence[tuple[str, int]] | None
     ) -> list[ElectedResult]:
@@ -226,6 +265,18 @@ class Administration:
                 image, changes, min_in_sync=self._min_in_sync, validate_only=validate_only
             )
         )
+
+
+def _create_acls(
+    wanted: Sequence[Acl], image: MetadataImage
+) -> tuple[Sequence[MetadataRecord], list[KafkaError | None]]:
+    return acls.create(image, wanted)
+
+
+def _delete_acls(
+    deletion: Deletion, image: MetadataImage
+) -> tuple[Sequence[MetadataRecord], Deletion | None]:
+    return acls.delete(image, deletion)
 
 
 def _allows_elections(record: MetadataRecord) -> bool:

@@ -201,6 +201,8 @@ def _complaint(
         leaderless = eligible_replicas.first_without_isr(image)
         if leaderless is not None:
             return f"The partition {leaderless} has no replica in sync: older brokers need one."
+    if change.name == BARNABAS_VERSION and change.level < SECURITY_LEVEL and image.acls:
+        return f"There are {len(image.acls)} ACLs: older brokers would not heed them."
     if change.level < current and change.upgrade_type == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "

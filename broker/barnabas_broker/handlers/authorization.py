@@ -222,3 +222,15 @@ def require_cluster(
     if any(may_cluster(services, in_flight, other, is_filter=True) for other in others):
         return
     require(services, in_flight, last, AclResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def require_rights_change(services: Services, in_flight: InFlightRequest) -> None:
+    """Refuse a change of rights or credentials without ALTER of the cluster, whatever the mode.
+
+    While denials only show, else anybody could give himself what holds later. Raises: KafkaError
+    31.
+    """
+    authorizer = services.authorizer
+    if authorizer is None or authorizer.may_change_rights(in_flight.principal, in_flight.host):
+        return
+    raise KafkaError(REFUSALS[AclResourceType.CLUSTER])

@@ -30,6 +30,7 @@ from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from barnabas_protocol.schema import Message
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +94,11 @@ async def _carried_out(
     inner.correlation_id, inner.client_id = header.correlation_id, header.client_id
     work = _response(api, services, inner, inner_request)
     request_time = services.quotas.request
-    if request_time is None:
-        response = await work
-    else:
-        response = request_time.stamped(inner, await request_time.timed(inner, work))
+    response = await (work if request_time is None else request_time.timed(inner, work))
+    if not isinstance(response, Message):  # a frame, encoded in a thread
+        return EnvelopeResponse(response_data=response)
+    if request_time is not None:
+        response = request_time.stamped(inner, response)
     if is_not_controller(response):
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     return EnvelopeResponse(

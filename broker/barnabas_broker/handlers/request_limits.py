@@ -61,6 +61,7 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (8 * _MIB, 20_000),
     ApiKey.ALTER_CONFIGS: (8 * _MIB, 20_000),
     ApiKey.DESCRIBE_CONFIGS: (8 * _MIB, 20_000),
+    ApiKey.CREATE_ACLS: (8 * _MIB, 10_000),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (8 * _MIB, 10_000),
     ApiKey.ADD_PARTITIONS_TO_TXN: (4 * _MIB, 10_000),
     ApiKey.WRITE_TXN_MARKERS: (4 * _MIB, 10_000),

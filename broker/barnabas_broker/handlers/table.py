@@ -37,6 +37,9 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.END_TXN: "end_txn",
     ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
     ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
+    ApiKey.DESCRIBE_ACLS: "describe_acls",
+    ApiKey.CREATE_ACLS: "create_acls",
+    ApiKey.DELETE_ACLS: "delete_acls",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
@@ -124,6 +127,8 @@ FORWARDED: dict[ApiKey, Repetition] = {
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Repetition(False, "would undo what others have set since"),
     ApiKey.ALTER_CLIENT_QUOTAS: Repetition(False, "would undo what others have set since"),
+    ApiKey.CREATE_ACLS: Repetition(False, "would bring back what others have deleted since"),
+    ApiKey.DELETE_ACLS: Repetition(False, "would delete what others have created since"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Repetition(
         False, "would undo a later reassignment or its cancellation"
     ),

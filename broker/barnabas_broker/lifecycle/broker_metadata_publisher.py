@@ -1,7 +1,8 @@
 """What a broker does with each newly committed metadata image, in order (CTL-12).
 
-Configs first, so that logs are made with the settings they are to have; then partitions; then those
-who depend on partitions. A smaller `min.insync.replicas` comes last: an image may say that and that
+ACLs first: what is denied from now on is to be denied before anything else happens. Then configs,
+so that logs are made with the settings they are to have; then partitions; then those who depend on
+partitions. A smaller `min.insync.replicas` comes last: an image may say that and that
 another broker leads, and who led must not acknowledge by the one before it hears of the other.
 """
 
@@ -15,6 +16,7 @@ from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.log.manager.log_manager import LogManager
+from barnabas_broker.metadata.acl_table import AclTable
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
@@ -25,6 +27,7 @@ from barnabas_broker.metadata.image import (
 from barnabas_broker.metadata.records import QuotaEntity
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.security.acl.acl import Acl
 from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -34,6 +37,8 @@ UpdateQuotas = Callable[
 ]
 UpdateSubscriptions = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Takes the settings of the subscriptions to metrics of clients, by name."""
+UpdateAcls = Callable[[AclTable, Mapping[Acl, bool] | None], None]
+"""Takes all ACLs, and which are there from now on or no longer; all anew without that."""
 ALL_BROKERS = ""  # the name of the configs that hold for every broker
 
 
@@ -53,6 +58,7 @@ class BrokerMetadataPublisher:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         update_quotas: UpdateQuotas = lambda quotas, changed: None,
         update_subscriptions: UpdateSubscriptions = lambda subscriptions: None,
+        update_acls: UpdateAcls = lambda acls, changes: None,
     ) -> None:
         """`report_directories` has the metadata remember where logs are (LOG-11).
 
@@ -69,11 +75,14 @@ class BrokerMetadataPublisher:
         self._spawn = spawn
         self._update_quotas = update_quotas
         self._update_subscriptions = update_subscriptions
+        self._update_acls = update_acls
         replicas.future_logs.on_moved.append(self._is_in_place)
         replicas.on_made_late.append(self._is_in_place)
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
+        if delta is None or delta.changed_acls:
+            self._update_acls(image.acls, None if delta is None else delta.acl_changes())
         if delta is None or delta.changed_quotas:
             self._update_quotas(
                 image.client_quotas, None if delta is None else delta.changed_quotas

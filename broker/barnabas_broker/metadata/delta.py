@@ -19,6 +19,7 @@ from barnabas_broker.metadata.image import (
 )
 from barnabas_broker.metadata.quota_table import QuotaTable
 from barnabas_broker.metadata.records import (
+    AclRecord,
     BrokerRecord,
     BrokerStateRecord,
     ClientQuotaRecord,
@@ -29,11 +30,13 @@ from barnabas_broker.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     QuotaEntity,
+    RemoveAclRecord,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
     TopicRecord,
 )
+from barnabas_broker.security.acl.acl import Acl
 
 
 class InconsistentRecordError(Exception):
@@ -61,7 +64,7 @@ class MetadataDelta:
 
     `changed_topics` holds the names whose topic or partitions are new or different, `created` and
     `deleted` names with the ids concerned, `changed_configs` pairs of resource type and name,
-    `changed_quotas` what entities have from now on.
+    `changed_quotas` what entities have from now on, `changed_acls` what ids of ACLs stand for.
     """
 
     __slots__ = (
@@ -76,6 +79,7 @@ class MetadataDelta:
         "_next_producer_id",
         "_offset",
         "_partitions",
+        "changed_acls",
         "changed_brokers",
         "changed_configs",
         "changed_quotas",
@@ -94,6 +98,7 @@ class MetadataDelta:
         self.changed_configs: dict[tuple[int, str], None] = {}
         self.changed_brokers: dict[int, None] = {}
         self.changed_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
+        self.changed_acls: dict[bytes, Acl | None] = {}
         self._by_name: dict[str, TopicImage] | None = None
         self._by_id: dict[bytes, TopicImage] | None = None
         # Partitions of the topics that records touch, until `build` makes images of them.
@@ -129,16 +134,14 @@ class MetadataDelta:
                 self._remove_topic(record)
             case ConfigRecord():
                 self._apply_config(record)
-            case BrokerRecord():
-                self._apply_broker(record)
-            case BrokerStateRecord():
-                self._apply_broker_state(record)
-            case RemoveBrokerRecord():
-                self._remove_broker(record)
+            case BrokerRecord() | BrokerStateRecord() | RemoveBrokerRecord():
+                self._apply_to_brokers(record)
             case FeatureRecord():
                 self._apply_feature(record)
             case ClientQuotaRecord():
                 self._apply_client_quota(record)
+            case AclRecord() | RemoveAclRecord():
+                self._apply_to_acls(record)
             case ProducerIdsRecord():
                 self._next_producer_id = record.next_producer_id
             case _:
@@ -169,7 +172,17 @@ class MetadataDelta:
             client_quotas=QuotaTable.of(image.client_quotas).updated(self.changed_quotas.items())
             if self.changed_quotas
             else image.client_quotas,
+            acls=image.acls.updated(self.changed_acls) if self.changed_acls else image.acls,
         )
+
+    def acl_changes(self) -> dict[Acl, bool]:
+        """ACLs that are there from now on (True), and those that are there no longer."""
+        changes: dict[Acl, bool] = {}
+        for acl_id, acl in self.changed_acls.items():
+            known = self.image.acls.get(acl_id) if acl is None else acl
+            if known is not None:
+                changes[known] = acl is not None
+        return changes
 
     # ---- topics ------------------------------------------------------------------------------
 
@@ -255,6 +268,17 @@ class MetadataDelta:
             self._brokers = dict(self.image.brokers)
         return self._brokers
 
+    def _apply_to_brokers(
+        self, record: BrokerRecord | BrokerStateRecord | RemoveBrokerRecord
+    ) -> None:
+        match record:
+            case BrokerRecord():
+                self._apply_broker(record)
+            case BrokerStateRecord():
+                self._apply_broker_state(record)
+            case RemoveBrokerRecord():
+                self._remove_broker(record)
+
     def _apply_broker(self, record: BrokerRecord) -> None:
         self._broker_map()[record.node_id] = BrokerImage(
             node_id=record.node_id,
@@ -301,3 +325,14 @@ class MetadataDelta:
         else:
             quotas[record.key] = record.value
         self.changed_quotas[record.entity] = quotas
+
+    def _apply_to_acls(self, record: AclRecord | RemoveAclRecord) -> None:
+        changed, known = self.changed_acls, self.image.acls
+        if isinstance(record, AclRecord):
+            changed[record.acl_id] = record.acl
+            return
+        for acl_id in record.acl_ids:
+            # An ALLOW that stays because its removal is not understood would be a hole.
+            if (changed[acl_id] if acl_id in changed else known.get(acl_id)) is None:
+                raise InconsistentRecordError(f"an unknown ACL is removed: {acl_id.hex()}")
+            changed[acl_id] = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from barnabas_broker.metadata.acl_table import NO_ACLS, AclTable
 from barnabas_broker.metadata.records import ListenerAddress, QuotaEntity, SupportedFeature
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
@@ -124,6 +125,7 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)  # level by name; none is at 0
     # By entity, then by key (KIP-546); an entity without quotas is not here.
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    acls: AclTable = NO_ACLS
     # Whether records of a newer release are left out: then no snapshot is made of it.
     has_unknown: bool = False
 

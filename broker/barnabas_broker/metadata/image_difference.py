@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas_broker.metadata.records import (
+    AclRecord,
     ClientQuotaRecord,
     ConfigRecord,
     EpochRecord,
     FeatureRecord,
     MetadataRecord,
     ProducerIdsRecord,
+    RemoveAclRecord,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
@@ -55,13 +57,28 @@ def _records(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]
     for name in {**old.features, **new.features}:
         if old.features.get(name, 0) != new.features.get(name, 0):
             yield FeatureRecord(name, new.features.get(name, 0))
-    for entity in {**old.client_quotas, **new.client_quotas}:
-        before_quotas = old.client_quotas.get(entity, {})
-        quotas = new.client_quotas.get(entity, {})
-        for key in {**before_quotas, **quotas}:
-            if before_quotas.get(key) != quotas.get(key):
-                yield ClientQuotaRecord(entity, key, quotas.get(key))
+    yield from _quotas(old, new)
+    yield from _acls(old, new)
     yield ProducerIdsRecord(0, 0, new.next_producer_id)
+
+
+def _quotas(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
+    for entity in {**old.client_quotas, **new.client_quotas}:
+        before = old.client_quotas.get(entity, {})
+        quotas = new.client_quotas.get(entity, {})
+        for key in {**before, **quotas}:
+            if before.get(key) != quotas.get(key):
+                yield ClientQuotaRecord(entity, key, quotas.get(key))
+
+
+def _acls(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
+    changes = old.acls.changes_to(new.acls)
+    removed = tuple(acl_id for acl_id, acl in changes.items() if acl is None)
+    if removed:
+        yield RemoveAclRecord(removed)
+    for acl_id, acl in changes.items():
+        if acl is not None:
+            yield AclRecord(acl_id, acl)
 
 
 def _topic(old: TopicImage | None, new: TopicImage) -> Iterator[MetadataRecord]:

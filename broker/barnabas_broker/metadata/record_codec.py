@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas_broker.metadata.records import (
+    AclRecord,
     BrokerRecord,
     BrokerStateRecord,
     ClientQuotaRecord,
@@ -20,6 +21,7 @@ from barnabas_broker.metadata.records import (
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAclRecord,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
@@ -43,6 +45,8 @@ for _record in (
     FeatureRecord,
     RemoveBrokerRecord,
     ClientQuotaRecord,
+    AclRecord,
+    RemoveAclRecord,
 ):
     _READERS[_record.type_number] = _record.read
     _VERSIONS[_record.type_number] = _record.version

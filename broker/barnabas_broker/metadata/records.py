@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from barnabas_broker.metadata.acl_table import ID_BYTES, write_acl
 from barnabas_broker.metadata.wire import RecordReader, RecordWriter
+from barnabas_broker.security.acl.acl import Acl
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Whom quotas limit: (type, name) pairs in the order of the types, name None for the default."""
@@ -420,4 +422,57 @@ class ClientQuotaRecord(MetadataRecord):
         entity = tuple((reader.string(), reader.optional_string()) for _ in range(reader.count()))
         return ClientQuotaRecord(
             entity, reader.string(), reader.double() if reader.boolean() else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AclRecord(MetadataRecord):
+    """An ACL holds; since level 3 of `barnabas.version` (SEC-44)."""
+
+    type_number: ClassVar[int] = 20
+
+    acl_id: bytes
+    acl: Acl
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.uuid(self.acl_id)
+        write_acl(out, self.acl)
+
+    @staticmethod
+    def read(reader: RecordReader) -> AclRecord:
+        """Take the fields."""
+        return AclRecord(
+            reader.uuid(),
+            Acl(
+                reader.unsigned(),
+                reader.string(),
+                reader.unsigned(),
+                reader.string(),
+                reader.string(),
+                reader.unsigned(),
+                reader.unsigned(),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAclRecord(MetadataRecord):
+    """ACLs hold no longer: all that one command removes, in one record."""
+
+    type_number: ClassVar[int] = 21
+
+    acl_ids: tuple[bytes, ...]
+
+    def write(self, out: RecordWriter) -> None:
+        """Append the fields."""
+        out.unsigned(len(self.acl_ids))
+        out.raw(b"".join(self.acl_ids), len(self.acl_ids) * ID_BYTES)
+
+    @staticmethod
+    def read(reader: RecordReader) -> RemoveAclRecord:
+        """Take the fields."""
+        ids = reader.raw(reader.count() * ID_BYTES)
+        return RemoveAclRecord(
+            tuple(ids[start : start + ID_BYTES] for start in range(0, len(ids), ID_BYTES))
         )

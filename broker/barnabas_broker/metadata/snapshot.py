@@ -16,6 +16,7 @@ from barnabas_broker.metadata.delta import InconsistentRecordError, MetadataDelt
 from barnabas_broker.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
+    AclRecord,
     BrokerRecord,
     BrokerStateRecord,
     ClientQuotaRecord,
@@ -79,6 +80,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for entity, quotas in image.client_quotas.items():
         for key, limit in quotas.items():
             yield ClientQuotaRecord(entity, key, limit)
+    for acl_id, acl in image.acls.items():
+        yield AclRecord(acl_id, acl)
     yield ProducerIdsRecord(0, 0, image.next_producer_id)
 
 

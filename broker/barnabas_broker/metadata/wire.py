@@ -52,6 +52,12 @@ class RecordWriter:
             raise ValueError(f"a uuid has 16 bytes, not {len(value)}")
         self.buffer += value
 
+    def raw(self, value: bytes, size: int) -> None:
+        """Write bytes as they are, of a size that the reader knows."""
+        if len(value) != size:
+            raise ValueError(f"there are {len(value)} bytes, not {size}")
+        self.buffer += value
+
     def string(self, value: str) -> None:
         """Write the length in bytes, then UTF-8."""
         data = value.encode()
@@ -110,6 +116,10 @@ class RecordReader:
     def uuid(self) -> bytes:
         """Read sixteen bytes."""
         return self._take(16)
+
+    def raw(self, size: int) -> bytes:
+        """Read so many bytes."""
+        return self._take(self._bounded(size))
 
     def count(self) -> int:
         """Read the number of items of a list."""

@@ -49,6 +49,10 @@ class Authorizer(Protocol):
         """Whether there can be a resource of this type to which somebody may do it (SEC-42)."""
         ...
 
+    def may_change_rights(self, principal: Principal, host: str) -> bool:
+        """Whether somebody may ALTER the cluster, in every mode: also where denials only show."""
+        ...
+
     def is_super_user(self, principal: Principal) -> bool:
         """Whether somebody may do everything, whatever ACLs say."""
         ...

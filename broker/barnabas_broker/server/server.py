@@ -35,6 +35,7 @@ from barnabas_broker.lifecycle.broker_state import BrokerState, move
 from barnabas_broker.lifecycle.cluster_membership import ClusterMembership
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.metadata.acl_table import AclTable
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.metadata.publisher import MetadataPublisher
 from barnabas_broker.metadata.quorum.peer_transport import PeerTransport
@@ -45,6 +46,8 @@ from barnabas_broker.network.listeners import Listeners
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
+from barnabas_broker.security.acl.acl import Acl
+from barnabas_broker.security.acl.standard_authorizer import standard_authorizer
 from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.server.background import BackgroundTasks
@@ -93,7 +96,8 @@ class Server:
         self._network = network or RealNetwork()
         self._random = random or SystemRandom()
         self._arbiter = arbiter
-        self._authorizer = authorizer
+        self._standard_authorizer = None if authorizer else standard_authorizer(self.config)
+        self.authorizer = authorizer or self._standard_authorizer
         self._background = BackgroundTasks()
         self._has_admin_http = has_admin_http
         self._admin: DeferredAdminServer | None = None
@@ -150,6 +154,8 @@ class Server:
             series_max=self.config.barnabas_client_metrics_series_max,
         )
         self.collector.register(self.client_metrics.samples)
+        if self._standard_authorizer is not None:
+            self.collector.register(self._standard_authorizer.samples)
         self.dispatcher = Dispatcher(self._services())
         register_samples(
             self.collector,
@@ -184,6 +190,7 @@ class Server:
             spawn=self._background.spawn,
             update_quotas=self.quotas.update,
             update_subscriptions=self.client_metrics.update,
+            update_acls=self._update_acls,
         )
         await self.publisher.join(application.apply)
         self.state = move(self.state, BrokerState.RECOVERY)
@@ -314,7 +321,7 @@ class Server:
             quorum=self.control.quorum,
             channel=membership.channel,
             peers=self.connections.peers,
-            authorizer=self._authorizer,
+            authorizer=self.authorizer,
         )
 
     def _make_admin(self) -> DeferredAdminServer | None:
@@ -336,6 +343,10 @@ class Server:
         return late
 
     # Callbacks.
+
+    def _update_acls(self, acls: AclTable, changes: Mapping[Acl, bool] | None) -> None:
+        if self._standard_authorizer is not None:
+            self._standard_authorizer.update(acls, changes)
 
     def _take_over_settings(self, changed: frozenset[str]) -> None:
         """Use changed settings of the cleaner, of producers and of connections from now on."""

@@ -117,7 +117,12 @@ def test_node_id_and_broker_id_are_one_setting() -> None:
         ({"log.dirs": ","}, "at least one directory"),
         ({"log.dirs": "a", "metadata.log.dir": "b"}, "not one of log.dirs"),
         ({"max.connections.per.ip.overrides": "a"}, "host:count"),
-        ({"authorizer.class.name": "my.Authorizer"}, "only the default is accepted"),
+        ({"create.topic.policy.class.name": "my.Policy"}, "only the default is accepted"),
+        ({"authorizer.class.name": "my.Authorizer"}, "String must be one of"),
+        ({"super.users": "User:a;admin"}, "'admin' is not of the form Type:name"),
+        ({"super.users": "User:a; :b"}, "':b' is not of the form Type:name"),
+        ({"super.users": "User:*"}, "not everybody"),
+        ({"barnabas.authorizer.mode": "off"}, "String must be one of"),
         ({"ssl.keystore.type": "JKS", "ssl.allow.dn.changes": "maybe"}, "either true or false"),
     ],
 )
@@ -271,3 +276,9 @@ def test_throttled_replicas_are_checked_for_their_form(text: str) -> None:
     validate_topic_config({"leader.replication.throttled.replicas": text})
     with pytest.raises(ConfigError):
         validate_topic_config({"leader.replication.throttled.replicas": text + ":"})
+
+
+def test_super_users_are_parted_by_semicolons_and_compared_as_they_are() -> None:
+    """SEC-41: a distinguished name has commas and colons of its own."""
+    config = BrokerConfig.parse({"super.users": " User:CN=a,O=b ;User:x:y;;User:x:y"})
+    assert config.super_users == ("User:CN=a,O=b", "User:x:y")

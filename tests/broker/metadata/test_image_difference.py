@@ -3,10 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas_broker.metadata.acl_table import id_of
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_difference import difference
 from barnabas_broker.metadata.records import (
+    AclRecord,
     BrokerRecord,
     BrokerStateRecord,
     ClientQuotaRecord,
@@ -16,10 +18,12 @@ from barnabas_broker.metadata.records import (
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAclRecord,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas_broker.security.acl.acl import Acl
 
 Step = tuple[int, int, int]
 
@@ -68,6 +72,11 @@ def record_of(image: MetadataImage, step: Step, offset: int) -> MetadataRecord |
             entity = (("client-id", f"c{which}" if which else None),)
             limit = float(value) if value % 3 else None
             return ClientQuotaRecord(entity, f"key-{value % 2}", limit)
+        case 11:
+            acl = Acl(2, f"t{which}", 3, f"User:u{value}", "*", 3, 2 + value % 2)
+            return AclRecord(id_of(acl), acl)
+        case 12 if len(image.acls) > which:
+            return RemoveAclRecord(tuple(acl_id for acl_id, _ in image.acls.items())[: which + 1])
     return None
 
 
@@ -81,7 +90,7 @@ def grown(image: MetadataImage, steps: list[Step]) -> MetadataImage:
     return image
 
 
-steps = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 5), st.integers(0, 3)), max_size=40)
+steps = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.integers(0, 3)), max_size=40)
 
 
 @given(before=steps, after=steps)

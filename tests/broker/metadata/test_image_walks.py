@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from barnabas_broker.controller import (
+    acls,
     brokers,
     client_quotas,
     configs,
@@ -54,6 +55,7 @@ from barnabas_broker.metadata.records import (
     SnapshotRecord,
 )
 from barnabas_broker.metadata.snapshot import decode_snapshot, encode_snapshot
+from barnabas_broker.security.acl.acl import Acl, AclFilter
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.messages.alter_partition import (
     AlterPartitionRequestPartitionData,
@@ -102,6 +104,8 @@ class Walk:
             self._grows,
             self._changes_settings,
             self._changes_quotas,
+            self._creates_acls,
+            self._deletes_acls,
             self._allocates,
             self._changes_level,
             self._loses_directory,
@@ -234,6 +238,20 @@ class Walk:
         )
         return client_quotas.alter(image, [change])[0]
 
+    def _creates_acls(self, image: MetadataImage) -> Sequence[MetadataRecord]:
+        wanted = [
+            Acl(2, self.pick.choice(NAMES), 3, self.pick.choice(("User:a", "User:*")), "*", 3, 3)
+            for _ in range(self.pick.randint(1, 3))
+        ]
+        return acls.create(image, wanted)[0]
+
+    def _deletes_acls(self, image: MetadataImage) -> Sequence[MetadataRecord]:
+        wanted = [
+            AclFilter(resource_name=self.pick.choice((None, *NAMES)), principal="User:a"),
+            AclFilter(resource_name=self.pick.choice(NAMES)),
+        ]
+        return acls.delete(image, acls.plan_deletion(image.acls, wanted))[0]
+
     def _allocates(self, image: MetadataImage) -> Sequence[MetadataRecord]:
         broker = self._broker(image)
         return producer_ids.allocate(image, broker.node_id, broker.epoch)[0]
@@ -241,7 +259,7 @@ class Walk:
     def _changes_level(self, image: MetadataImage) -> Sequence[MetadataRecord]:
         change = FeatureChange(
             name=features.BARNABAS_VERSION,
-            level=self.pick.choice((1, 2)),
+            level=self.pick.choice((1, 2, 3, 3)),
             upgrade_type=self.pick.choice((UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE)),
         )
         return features.update(image, [change])[0]
@@ -345,6 +363,10 @@ def check_told(before: MetadataImage, delta: MetadataDelta, after: MetadataImage
     _check_keys(before.brokers, after.brokers, delta.changed_brokers)
     _check_keys(before.client_quotas, after.client_quotas, delta.changed_quotas)
     _check_keys(before.configs, after.configs, delta.changed_configs)
+    told = {acl: acl in after.acls for acl in {*before.acls, *after.acls}}
+    said = delta.acl_changes()
+    assert all(told.get(acl, False) == is_there for acl, is_there in said.items())
+    assert {acl for acl in told if (acl in before.acls) != told[acl]} <= said.keys()
 
 
 def _check_keys(before: Any, after: Any, told: Any) -> None:

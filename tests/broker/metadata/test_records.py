@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from barnabas_broker.metadata.record_codec import decode, encode
 from barnabas_broker.metadata.records import (
+    AclRecord,
     BrokerRecord,
     BrokerStateRecord,
     ClientQuotaRecord,
@@ -18,12 +19,14 @@ from barnabas_broker.metadata.records import (
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAclRecord,
     RemoveBrokerRecord,
     RemoveTopicRecord,
     SnapshotRecord,
     SupportedFeature,
     TopicRecord,
 )
+from barnabas_broker.security.acl.acl import Acl
 from barnabas_protocol.errors import ParseError
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
@@ -66,6 +69,12 @@ RECORDS = st.one_of(
     st.builds(SnapshotRecord, NUMBERS, NUMBERS, NUMBERS),
     st.builds(FeatureRecord, st.text(max_size=20), NUMBERS),
     st.builds(RemoveBrokerRecord, NUMBERS, NUMBERS),
+    st.builds(
+        AclRecord,
+        UUIDS,
+        st.builds(Acl, NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS),
+    ),
+    st.builds(RemoveAclRecord, st.lists(UUIDS, max_size=3).map(tuple)),
     st.builds(
         ClientQuotaRecord,
         st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=3).map(tuple),

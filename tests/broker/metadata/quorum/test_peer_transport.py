@@ -101,6 +101,7 @@ class Node:
             spawn=self._spawn,
             apis={},
             quotas=SimpleNamespace(request=None),
+            authorizer=None,
         )
         bench.dispatch = Dispatcher(cast(Services, services))
 

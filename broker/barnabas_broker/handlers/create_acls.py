@@ -1,0 +1,51 @@
+"""CreateAcls (30), versions 1 to 3: make ACLs, each by itself (KIP-140, KIP-290).
+
+Up to 500 in one request take effect together. Since version 2 the encoding is flexible; version 3
+adds a type of resource. Source: SEC-43.
+"""
+
+from barnabas_broker.handlers.authorization import require_rights_change
+from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.security.acl.acl import Acl
+from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+
+
+async def handle(
+    services: Services, in_flight: InFlightRequest, request: CreateAclsRequest
+) -> CreateAclsResponse:
+    """Make them as far as they are valid."""
+    if services.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    require_rights_change(services, in_flight)
+    acls = [
+        Acl(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
+        for creation in request.creations
+    ]
+    errors = await services.controller.create_acls(acls)
+    return CreateAclsResponse(results=[_result(error) for error in errors])
+
+
+def _result(error: KafkaError | None) -> AclCreationResult:
+    return AclCreationResult(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )
+
+
+def failed(request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
+    """The same error for every ACL."""
+    return CreateAclsResponse(results=[_result(error) for _ in request.creations])

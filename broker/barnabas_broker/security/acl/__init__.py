@@ -1,0 +1,1 @@
+"""ACLs: what one is, which fit a filter, and what they decide. Pure."""

@@ -1,0 +1,233 @@
+"""The authorizer by ACLs: super users, then ACLs, then what holds where there is none.
+
+An index of the newest metadata image is swapped as a whole, so that no check sees half of what one
+request has changed; decisions are kept as long as the index. Until there is a first image nobody
+but super users may do anything. Pure: what is decided goes to metrics and, by the handlers, to the
+audit log.
+
+In the mode AUDIT_ONLY everything is allowed, and the audit log tells what would not be: so a
+cluster learns which ACLs it lacks (SEC-89). Who changes rights themselves is held to them even so:
+else anybody could give himself what holds later.
+
+Source: SEC-41, SEC-42, SEC-44; Kafka's StandardAuthorizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.metrics.sample import Sample
+from barnabas_broker.security.acl.acl import Acl
+from barnabas_broker.security.acl.index import AclIndex
+from barnabas_broker.security.authorizer import CLUSTER_NAME
+from barnabas_broker.security.principal import Principal
+from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType
+
+DECISIONS_KEPT: Final = 20_000
+KEPT_NAME_LENGTH_MAX: Final = 256
+"""Clients may name any number of resources of any length; beyond this, they are decided anew."""
+# What Kafka asks about first in place of any resource of a type; to be as it is.
+_ANY_RESOURCE: Final = "hardcode"
+
+_Question = tuple[Principal, str, int, int, str | None]
+
+
+class Mode(Enum):
+    """What becomes of a denial."""
+
+    ENFORCE = "enforce"
+    AUDIT_ONLY = "audit-only"
+
+
+class Decision(NamedTuple):
+    """Whether something is allowed, and what decides that."""
+
+    is_allowed: bool
+    rule: Acl | str  # SuperUser, DefaultAllow, DefaultDeny or NotLoaded without an ACL
+
+    def __str__(self) -> str:
+        return str(self.rule)
+
+
+class StandardAuthorizer:
+    """Answers from the newest index of ACLs."""
+
+    __slots__ = (
+        "_allows_without_acls",
+        "_decisions",
+        "_index",
+        "_mode",
+        "_super_users",
+        "acl_count",
+        "check_count",
+        "denial_count",
+        "generation",
+    )
+
+    def __init__(
+        self,
+        super_users: Iterable[str] = (),
+        *,
+        allows_without_acls: bool = False,
+        mode: Mode = Mode.ENFORCE,
+    ) -> None:
+        self._super_users = frozenset(super_users)
+        self._allows_without_acls = allows_without_acls
+        self._mode = mode
+        self._index: AclIndex | None = None
+        self._decisions: dict[_Question, bool] = {}
+        self.generation = 0  # counts up with every change of what it answers from
+        self.acl_count = 0
+        self.check_count = 0
+        self.denial_count = 0
+
+    # ---- metadata ------------------------------------------------------------------------------
+
+    def update(self, acls: Collection[Acl], changes: Mapping[Acl, bool] | None) -> None:
+        """Decide by other metadata from now on.
+
+        `changes` are what differs from what it was told of before: True for an ACL that is there
+        from now on; without it, all are taken anew.
+        """
+        if changes is None or self._index is None:
+            self._index = AclIndex.of(acls)
+        else:
+            self._index = self._index.updated(changes)
+        self._decisions = {}
+        self.generation += 1
+        self.acl_count = len(acls)
+
+    # ---- questions -----------------------------------------------------------------------------
+
+    def is_allowed(
+        self,
+        principal: Principal,
+        host: str,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        name: str,
+        *,
+        is_filter: bool = False,
+    ) -> bool:
+        """Whether somebody at an address may do something to a resource, existing or not.
+
+        `is_filter`: nobody has named the resource, so a denial is no event.
+        """
+        return self._answer((principal, host, operation, resource_type, name))
+
+    def is_allowed_somewhere(
+        self,
+        principal: Principal,
+        host: str,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+    ) -> bool:
+        """Whether there can be a resource of this type to which somebody may do it (SEC-42)."""
+        return self._answer((principal, host, operation, resource_type, None))
+
+    def is_super_user(self, principal: Principal) -> bool:
+        """Whether somebody may do everything, whatever ACLs say."""
+        return ":" not in principal.type and str(principal) in self._super_users
+
+    def may_change_rights(self, principal: Principal, host: str) -> bool:
+        """Whether somebody may ALTER the cluster, in every mode: also where denials only show."""
+        question = (principal, host, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.check_count += 1
+        is_allowed = self._decide(question)
+        self.denial_count += not is_allowed
+        return is_allowed
+
+    def explain(
+        self,
+        principal: Principal,
+        host: str,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        name: str,
+    ) -> Decision:
+        """What ACLs say about a resource, whatever the mode, and which rule says so."""
+        if self.is_super_user(principal):
+            return Decision(True, "SuperUser")
+        index = self._index
+        if index is None:
+            return Decision(False, "NotLoaded")
+        if ":" in principal.type:  # would read as another type with another name
+            return Decision(False, "DefaultDeny")
+        acl = index.deciding(str(principal), host, operation, resource_type, name)
+        if acl is not None:
+            return Decision(acl.permission == AclPermission.ALLOW, acl)
+        if self._allows_without_acls and not index.has_any(resource_type, name):
+            return Decision(True, "DefaultAllow")
+        return Decision(False, "DefaultDeny")
+
+    def _answer(self, question: _Question) -> bool:
+        self.check_count += 1
+        is_allowed = self._decide(question)
+        if not is_allowed:
+            self.denial_count += 1
+        return is_allowed or self._mode is Mode.AUDIT_ONLY
+
+    def _decide(self, question: _Question) -> bool:
+        decisions = self._decisions
+        is_allowed = decisions.get(question)
+        if is_allowed is None:
+            is_allowed = self._decided(*question)
+            name = question[-1]
+            if name is None or len(name) <= KEPT_NAME_LENGTH_MAX:
+                if len(decisions) >= DECISIONS_KEPT:
+                    decisions.clear()
+                decisions[question] = is_allowed
+        return is_allowed
+
+    def _decided(
+        self,
+        principal: Principal,
+        host: str,
+        operation: int,
+        resource_type: int,
+        name: str | None,
+    ) -> bool:
+        asked = AclOperation(operation), AclResourceType(resource_type)
+        if name is not None:
+            return self.explain(principal, host, *asked, name).is_allowed
+        if self.explain(principal, host, *asked, _ANY_RESOURCE).is_allowed:
+            return True
+        return (
+            self._index is not None
+            and ":" not in principal.type
+            and self._index.is_allowed_somewhere(str(principal), host, *asked)
+        )
+
+    # ---- metrics -------------------------------------------------------------------------------
+
+    def samples(self) -> Iterator[Sample]:
+        """ACLs, checks and denials."""
+        yield Sample("barnabas_acls", "gauge", "ACLs in force.", {}, self.acl_count)
+        yield Sample(
+            "barnabas_authorizer_checks_total",
+            "counter",
+            "Checks of whether somebody may do something.",
+            {},
+            self.check_count,
+        )
+        yield Sample(
+            "barnabas_authorizer_denials_total",
+            "counter",
+            "Checks that ACLs denied, in the mode that allows them too.",
+            {},
+            self.denial_count,
+        )
+
+
+def standard_authorizer(config: BrokerConfig) -> StandardAuthorizer | None:
+    """The authorizer that the settings name; None for none."""
+    if not config.authorizer_class_name:
+        return None
+    return StandardAuthorizer(
+        config.super_users,
+        allows_without_acls=config.allow_everyone_if_no_acl_found,
+        mode=Mode(config.barnabas_authorizer_mode),
+    )
