@@ -220,7 +220,7 @@ def test_settings_of_a_group_have_bounds_and_hold_at_once(tmp_path: Path) -> Non
             changes = {resource: [ConfigChange.set(key, value)]}
             return _codes((await world.admin.configs.alter(changes)).errors)
 
-        epoch = (await world.beat("a", 0, TOPIC)).member_epoch
+        epoch = await world.joined("a")
         assert await alter("share.heartbeat.interval.ms", "7000") == set()
         assert (await world.beat("a", epoch)).heartbeat_interval_ms == 7_000
         for key, value in (

@@ -7,6 +7,8 @@ Source: KIP-932, SHR-28; texts of refusals are Kafka's. Not here: epochs and tar
     epoch > 0   stay; null fields are unchanged
     epoch -1    leave
 
+A member that waits for its partitions is to come again soon (`ShareMembership`).
+
 Invariant: the response carries an assignment only on epoch 0, with topics in the request, or when
 it has changed, which a member at its former epoch has not heard of.
 """
@@ -81,7 +83,7 @@ class ShareHeartbeats:
         response = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
-            heartbeat_interval_ms=self._membership.configs.heartbeat_interval_ms(group.group_id),
+            heartbeat_interval_ms=self._membership.heartbeat_interval_ms(group, member, now),
             assignment=_assignment(member)
             if request.member_epoch != before.member_epoch
             or names_topics

@@ -6,6 +6,7 @@ Not here: what a heartbeat does (`heartbeat.py`). Source: CG-2, SHR-28.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from barnabas_broker.config.share_group_configs import ShareGroupConfigs, ShareGroupSettings
 from barnabas_broker.coordinator.group.consumer.records import (
@@ -23,6 +24,9 @@ from barnabas_broker.coordinator.group.share.targets import compute_targets, met
 from barnabas_broker.coordinator.group.topics import Topics
 from barnabas_broker.coordinator.runtime.shard import Instant, Result, TimerAction
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
+
+WAITING_INTERVAL_MS: Final = 500
+"""Between heartbeats of a member whose partitions are being initialized."""
 
 
 class ShareMembership:
@@ -91,6 +95,23 @@ class ShareMembership:
         )
         changes.current(updated)
         return updated
+
+    def heartbeat_interval_ms(self, group: ShareGroup, member: ShareMember, now: Instant) -> int:
+        """Return when the member is to come again: soon, where it waits for what it will have.
+
+        Its partitions are ready some milliseconds after it has joined a new group, and come with a
+        heartbeat. One that waits for what failed, or for what does not fit in, comes as usual.
+        """
+        interval_ms = self.configs.heartbeat_interval_ms(group.group_id)
+        if member.assigned:
+            return interval_ms
+        wait_ms = interval_ms
+        if group.group_epoch > group.assignment_epoch:
+            age_ms = now.wall_ms - group.assigned_ms
+            wait_ms = self.configs.assignment_interval_ms(group.group_id) - age_ms
+        elif self._partitions.is_initializing(group, now):
+            wait_ms = WAITING_INTERVAL_MS
+        return min(max(wait_ms, WAITING_INTERVAL_MS), interval_ms)
 
     # ---- sessions and leaving ------------------------------------------------------------------
 

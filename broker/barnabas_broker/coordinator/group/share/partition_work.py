@@ -91,6 +91,14 @@ class PartitionCommands:
         """Whether a member wants state that is not there, or something was left half done."""
         return bool(group.partitions.deleting) or any(self._missing(group))
 
+    def is_initializing(self, group: ShareGroup, now: Instant) -> bool:
+        """Whether state of partitions is made now, or will be at once."""
+        return (
+            group.has_work
+            and now.monotonic_ms >= group.retry_ms
+            and group.partitions.count < self._settings.group_partitions_max
+        )
+
     def plan(self, group_id: str, now: Instant) -> Result[PartitionWork | None]:
         """Begin what the group wants done; None if that is nothing."""
         group = self._groups.get(group_id)

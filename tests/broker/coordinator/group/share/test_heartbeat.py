@@ -20,7 +20,6 @@ def test_the_first_member_has_nothing_until_the_state_is_made() -> None:
     model = ShareModel({"t": 3}, assignment_interval_ms=AT_ONCE)
     beat = model.beat_with_work("a", 0, subscribed_topic_names=["t"])
     assert (beat.response.member_id, beat.response.member_epoch) == ("a", 1)
-    assert beat.response.heartbeat_interval_ms == 5_000
     assert model.owned(beat.response) == {}
     assert beat.has_work
     model.make_all()
@@ -30,6 +29,44 @@ def test_the_first_member_has_nothing_until_the_state_is_made() -> None:
     assert not beat.has_work
     assert model.beat("a", 2).assignment is None
     assert model.group().state is ShareGroupState.STABLE
+
+
+def test_a_member_comes_again_soon_while_its_partitions_are_initialized() -> None:
+    """SHR-28, SHR-29: two intervals of 5 s would else pass before a new group has a record."""
+    model = ShareModel({"t": 3})
+    assert model.beat("a", 0, subscribed_topic_names=["t"]).heartbeat_interval_ms == 500
+    model.make_all()
+    model.advance(400)
+    beat = model.beat("a", 1)
+    assert (beat.heartbeat_interval_ms, beat.assignment) == (600, None), "the target is new"
+    model.advance(600)
+    beat = model.beat("a", 1)
+    assert model.owned(beat) == {"t": [0, 1, 2]}
+    assert beat.heartbeat_interval_ms == 5_000
+    # A topic that is not there is waited for as ever; so is one that is added to others.
+    assert model.beat("b", 0, subscribed_topic_names=["u"]).heartbeat_interval_ms == 1_000
+    model.advance(1_000)
+    assert model.beat("b", 2).heartbeat_interval_ms == 5_000
+    model.named.put("u", 1)
+    assert model.beat("a", 2, subscribed_topic_names=["t", "u"]).heartbeat_interval_ms == 5_000
+
+
+def test_a_member_comes_as_usual_where_initializing_does_not_go_on() -> None:
+    """SHR-29: it has failed, and is tried again later; or the group is full of partitions."""
+    model = ShareModel({"t": 3}, assignment_interval_ms=AT_ONCE)
+    model.share_join("a")
+    work = model.plan()
+    assert work is not None
+    model.finish(work, failed=list(work.initialize))
+    assert model.beat("a", 1).heartbeat_interval_ms == 5_000
+    model.advance(30_000)
+    assert model.beat("a", 1).heartbeat_interval_ms == 500
+    full = ShareModel({"t": 3, "u": 3}, assignment_interval_ms=AT_ONCE, group_partitions_max=3)
+    full.share_join("a")
+    full.make_all()
+    assert full.group().partitions.count == 3
+    full.beat("a", 1)
+    assert full.beat("b", 0, subscribed_topic_names=["u"]).heartbeat_interval_ms == 5_000
 
 
 def test_members_share_partitions_at_once() -> None:
@@ -177,7 +214,9 @@ def test_the_session_of_a_group_is_its_own_within_the_bounds() -> None:
     model.advance(44_999)
     assert model.group().members
     model.overrides[GROUP] = {"share.heartbeat.interval.ms": "99000"}
-    assert model.beat("a", 1).heartbeat_interval_ms == 15_000
+    model.make_all()
+    assert model.owned(model.beat("a", 1)) == {"t": [*range(6)]}
+    assert model.beat("a", 2).heartbeat_interval_ms == 15_000
 
 
 def test_a_refused_removal_is_tried_again() -> None:
