@@ -16,6 +16,7 @@ from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
 from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
 from barnabas_broker.network.listeners import Listeners
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.security.tls.broker_tls import BrokerTls
 
 UNCLEANABLE_TOLD_MAX: Final = 100
 PARTITIONS_TOLD_MAX: Final = 100
@@ -27,6 +28,7 @@ def status_of(
     image: MetadataImage,
     quorum: MetadataQuorum,
     listeners: Listeners,
+    tls: BrokerTls,
     logs: LogManager,
     replicas: ReplicaManager,
     groups: GroupCoordinator,
@@ -46,6 +48,7 @@ def status_of(
         "is_fenced": me is None or me.fenced,
         "drain": drain.phase.value,
         "listeners": [str(endpoint) for endpoint in listeners.advertised()],
+        "tls": tls.status(),
         "controller": {"node_id": image.controller_id, "epoch": image.epoch},
         "metadata_offset": image.offset,
         "metadata_members": sorted(voter.node_id for voter in quorum.record.members),

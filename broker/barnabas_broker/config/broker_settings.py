@@ -26,6 +26,7 @@ from barnabas_broker.config.definitions import (
 from barnabas_broker.config.log_settings import CLEANER, LOG
 from barnabas_broker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
+from barnabas_broker.config.tls_settings import HANDSHAKES
 
 _S = BrokerSetting
 
@@ -370,4 +371,5 @@ BROKER_SETTINGS: Final = (
     *CLUSTER,
     *ARBITER,
     *AUTHORIZER,
+    *HANDSHAKES,
 )

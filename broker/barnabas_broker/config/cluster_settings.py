@@ -56,6 +56,14 @@ LIVENESS: Final = (
         "is one listener only, means REPLICATION, which is added on the loopback address if "
         "`listeners` has none and the arbiter is a file.",
     ),
+    _S(
+        "security.inter.broker.protocol",
+        STRING,
+        "PLAINTEXT",
+        "The listener of this name is the brokers' own, as inter.broker.listener.name would say; "
+        "the protocol of REPLICATION where `listener.security.protocol.map` has none.",
+        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    ),
     _S("request.timeout.ms", INT, "30000", "How long a request to the controller is tried.", 1),
 )
 

@@ -1,4 +1,4 @@
-"""The rows of the settings of authentication and encryption, all of them without an effect.
+"""The rows of the settings of authentication and encryption that have no effect.
 
 Not here: what a row means and why these are ignored; `ignored_settings` takes them in.
 """
@@ -29,14 +29,6 @@ SECURITY: Final[tuple[IgnoredRow, ...]] = (
     ("delegation.token.expiry.time.ms", LONG, "86400000", 1, None, READ_ONLY),
     ("delegation.token.max.lifetime.ms", LONG, "604800000", 1, None, READ_ONLY),
     ("delegation.token.secret.key", PASSWORD, None, None, None, READ_ONLY),
-    (
-        "principal.builder.class",
-        CLASS,
-        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        None,
-        None,
-        PER_BROKER,
-    ),
     ("sasl.client.callback.handler.class", CLASS, None, None, None, READ_ONLY),
     ("sasl.enabled.mechanisms", LIST, "GSSAPI", None, None, PER_BROKER),
     ("sasl.jaas.config", PASSWORD, None, None, None, PER_BROKER),
@@ -100,29 +92,24 @@ SECURITY: Final[tuple[IgnoredRow, ...]] = (
     ("sasl.oauthbearer.token.endpoint.url", STRING, None, None, None, READ_ONLY),
     ("sasl.server.callback.handler.class", CLASS, None, None, None, READ_ONLY),
     ("sasl.server.max.receive.size", INT, "524288", None, None, READ_ONLY),
-    ("security.inter.broker.protocol", STRING, "PLAINTEXT", None, None, READ_ONLY),
+)
+
+JAVA_SECURITY: Final[tuple[IgnoredRow, ...]] = (
+    (
+        "principal.builder.class",
+        CLASS,
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        None,
+        None,
+        PER_BROKER,
+    ),
     ("security.providers", STRING, None, None, None, READ_ONLY),
-    ("ssl.allow.dn.changes", BOOLEAN, "false", None, None, READ_ONLY),
-    ("ssl.allow.san.changes", BOOLEAN, "false", None, None, READ_ONLY),
-    ("ssl.cipher.suites", LIST, "", None, None, PER_BROKER),
-    ("ssl.client.auth", STRING, "none", None, None, PER_BROKER),
-    ("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", None, None, PER_BROKER),
-    ("ssl.endpoint.identification.algorithm", STRING, "https", None, None, PER_BROKER),
     ("ssl.engine.factory.class", CLASS, None, None, None, PER_BROKER),
-    ("ssl.key.password", PASSWORD, None, None, None, PER_BROKER),
     ("ssl.keymanager.algorithm", STRING, "SunX509", None, None, PER_BROKER),
-    ("ssl.keystore.certificate.chain", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keystore.key", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keystore.location", STRING, None, None, None, PER_BROKER),
     ("ssl.keystore.password", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.keystore.type", STRING, "JKS", None, None, PER_BROKER),
-    ("ssl.principal.mapping.rules", STRING, "DEFAULT", None, None, READ_ONLY),
     ("ssl.protocol", STRING, "TLSv1.3", None, None, PER_BROKER),
     ("ssl.provider", STRING, None, None, None, PER_BROKER),
     ("ssl.secure.random.implementation", STRING, None, None, None, PER_BROKER),
     ("ssl.trustmanager.algorithm", STRING, "PKIX", None, None, PER_BROKER),
-    ("ssl.truststore.certificates", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.truststore.location", STRING, None, None, None, PER_BROKER),
     ("ssl.truststore.password", PASSWORD, None, None, None, PER_BROKER),
-    ("ssl.truststore.type", STRING, "JKS", None, None, PER_BROKER),
 )

@@ -24,7 +24,7 @@ from barnabas_broker.config.definitions import (
     BrokerSetting,
     IgnoredRow,
 )
-from barnabas_broker.config.ignored_security_settings import SECURITY
+from barnabas_broker.config.ignored_security_settings import JAVA_SECURITY, SECURITY
 
 CLUSTER: Final[tuple[IgnoredRow, ...]] = (
     ("alter.log.dirs.replication.quota.window.num", INT, "11", 1, None, READ_ONLY),
@@ -209,8 +209,13 @@ _GROUPS: Final = (
     (REMOTE, "Governs tiered storage, which this broker does not have.", IGNORED),
     (
         SECURITY,
-        "Governs authentication and encryption; only PLAINTEXT listeners are accepted.",
+        "Governs log-in by SASL, which is not served yet.",
         IGNORED,
+    ),
+    (
+        JAVA_SECURITY,
+        "Belongs to Java's classes or stores; without it a listener would be another than meant.",
+        DEFAULT_ONLY,
     ),
     (
         SHARE_AND_STREAMS,

@@ -1,17 +1,19 @@
 """Listener addresses: the texts of `listeners` and `advertised.listeners` as endpoints.
 
-Only the PLAINTEXT protocol is accepted; the others are refused here, so that nobody believes a
-connection to be encrypted that is not.
+A protocol that is not served is refused where these are read, so that nobody believes a connection
+to be encrypted that is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas_broker.config.definitions import ConfigError
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED_PROTOCOLS: Final = ("PLAINTEXT", "SSL")
+ENCRYPTED: Final = ("SSL", "SASL_SSL")
 
 
 class Endpoint(NamedTuple):

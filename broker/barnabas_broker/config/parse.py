@@ -22,20 +22,25 @@ from barnabas_broker.config.definitions import (
     BrokerSetting,
     ConfigError,
 )
+from barnabas_broker.config.ignored_security_settings import SECURITY
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
+from barnabas_broker.config.listener_properties import split_listener_key
 from barnabas_broker.config.listeners import (
+    ENCRYPTED,
+    SERVED_PROTOCOLS,
     Endpoint,
     parse_connection_overrides,
     parse_endpoints,
     parse_protocol_map,
 )
 from barnabas_broker.config.share_group_settings import check_share_groups
+from barnabas_broker.config.tls_settings import TLS, TLS_BY_KEY, ListenerTlsSettings, tls_settings
 from barnabas_protocol.settings import properties
 from barnabas_protocol.settings.kinds import split_list
 from barnabas_protocol.settings.setting import by_name
 from barnabas_protocol.settings.suggestions import unknown_name
 
-BY_KEY: Final[dict[str, BrokerSetting]] = by_name(BROKER_SETTINGS, IGNORED_SETTINGS)
+BY_KEY: Final[dict[str, BrokerSetting]] = by_name(BROKER_SETTINGS, TLS, IGNORED_SETTINGS)
 
 REPLICATION_LISTENER: Final = "REPLICATION"
 """The listener of the brokers where `inter.broker.listener.name` names none."""
@@ -43,8 +48,16 @@ REPLICATION_PORT_DISTANCE: Final = 10_000
 """Between the port of the first listener and that of the brokers' own, where none is given."""
 PORT_MAX: Final = 65535
 
-# Settings that may be given for one listener alone; none of them has an effect yet.
-_LISTENER_PREFIX: Final = "listener.name."
+_OF_LISTENERS: Final = frozenset(
+    (
+        *TLS_BY_KEY,
+        *(row[0] for row in SECURITY),
+        "max.connections",
+        "max.connection.creation.rate",
+        "num.network.threads",
+    )
+)
+"""Settings that may be given for one listener alone (SEC-1)."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -216,6 +229,7 @@ class BrokerConfig:
     initial_broker_registration_timeout_ms: int
     controlled_shutdown_enable: bool
     inter_broker_listener_name: str
+    security_inter_broker_protocol: str
     request_timeout_ms: int
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
@@ -240,6 +254,9 @@ class BrokerConfig:
     metadata_member_lost_ms: int
     barnabas_drain_budget_ms: int
     barnabas_broker_principals: str
+    barnabas_login_timeout_ms: int
+    barnabas_half_open_connections_max: int
+    barnabas_half_open_connections_per_ip_max: int
     arbiter_backend: str
     arbiter_poll_interval_ms: int
     arbiter_request_timeout_ms: int
@@ -260,6 +277,9 @@ class BrokerConfig:
     super_users: tuple[str, ...]
     allow_everyone_if_no_acl_found: bool
     barnabas_authorizer_mode: str
+
+    # By the name of the listener, for those with TLS.
+    tls: Mapping[str, ListenerTlsSettings]
 
     # What was written, key by key: the static level of DescribeConfigs.
     properties: Mapping[str, str]
@@ -285,6 +305,8 @@ class BrokerConfig:
         _join_inter_broker_listener(values)
         join_authorizer(values)
         _check_replica_waits(values)
+        _check_listener_names(properties, values)
+        values["tls"] = tls_of(values["listeners"], properties, values)
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])
@@ -311,12 +333,27 @@ class BrokerConfig:
         return replace(self, properties=given, **changed)
 
 
-def _check_given(key: str, text: str) -> None:
+def row_of(key: str) -> BrokerSetting | None:
+    """The row of a setting, also where it is given for one listener alone."""
     setting = BY_KEY.get(key)
+    split = split_listener_key(key)
+    if setting is not None or split is None:
+        return setting
+    for own in (split.key, split.key.partition(".")[2]):  # behind the name of a mechanism
+        if own in _OF_LISTENERS:
+            return BY_KEY[own]
+    return None
+
+
+def _check_given(key: str, text: str) -> None:
+    setting = row_of(key)
     if setting is None:
-        if key.startswith(_LISTENER_PREFIX):
-            return
-        raise ConfigError(unknown_name("setting", key, BY_KEY))
+        split = split_listener_key(key)
+        if split is None:
+            raise ConfigError(unknown_name("setting", key, BY_KEY))
+        if split.key in BY_KEY:
+            raise ConfigError(f"{key}: {split.key} holds for all listeners alike")
+        raise ConfigError(unknown_name("setting of a listener", split.key, _OF_LISTENERS))
     setting.parse(text)
     if setting.support == DEFAULT_ONLY and text.strip() != (setting.default or ""):
         raise ConfigError(f"{key}: only the default is accepted: {setting.why}")
@@ -336,7 +373,11 @@ def _join_listeners(values: dict[str, Any]) -> None:
         name.upper() for name in split_list(values["controller_listener_names"] or "")
     )
     # Kafka's example files leave the controller's listener out of the map if it is its own name.
-    known = {**dict.fromkeys((*controllers, REPLICATION_LISTENER), "PLAINTEXT"), **protocols}
+    known = {
+        **dict.fromkeys(controllers, "PLAINTEXT"),
+        REPLICATION_LISTENER: values["security_inter_broker_protocol"],
+        **protocols,
+    }
     listeners = tuple(
         endpoint
         for endpoint in parse_endpoints("listeners", values["listeners"], known)
@@ -345,10 +386,10 @@ def _join_listeners(values: dict[str, Any]) -> None:
     if not listeners:
         raise ConfigError("listeners: at least one listener is needed")
     for endpoint in listeners:
-        if endpoint.security_protocol != "PLAINTEXT":
+        if endpoint.security_protocol not in SERVED_PROTOCOLS:
             raise ConfigError(
                 f"listeners: {endpoint} wants {endpoint.security_protocol}, "
-                "but only PLAINTEXT is served"
+                f"but only {' and '.join(SERVED_PROTOCOLS)} are served"
             )
     advertised = listeners
     if values["advertised_listeners"]:
@@ -368,6 +409,32 @@ def _join_listeners(values: dict[str, Any]) -> None:
     )
 
 
+def _check_listener_names(properties: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Refuse a setting of a listener that there is not: it would have no effect (BOOT-10)."""
+    names = {endpoint.name for endpoint in values["listeners"]}
+    names |= {*values["controller_listener_names"], *values["listener_security_protocol_map"]}
+    for key in properties:
+        split = split_listener_key(key)
+        if split is not None and split.listener not in names:
+            raise ConfigError(f"{key}: no listener is called {split.listener}")
+
+
+def tls_of(
+    listeners: Sequence[Endpoint], properties: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, ListenerTlsSettings]:
+    """What TLS is on each listener that has it. Raises: ConfigError."""
+    return {
+        endpoint.name: tls_settings(
+            endpoint.name,
+            endpoint.security_protocol,
+            properties,
+            is_of_brokers=endpoint.name == values["inter_broker_listener_name"],
+        )
+        for endpoint in listeners
+        if endpoint.security_protocol in ENCRYPTED
+    }
+
+
 def _join_inter_broker_listener(values: dict[str, Any]) -> None:
     """Find or make the listener that is the brokers' own (decision 0014).
 
@@ -376,6 +443,15 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
     """
     listeners, advertised = values["listeners"], values["advertised_listeners"]
     given = values["inter_broker_listener_name"]
+    protocol = values["security_inter_broker_protocol"]
+    if protocol != "PLAINTEXT":
+        if given is not None:
+            raise ConfigError(
+                "inter.broker.listener.name and security.inter.broker.protocol both say which "
+                "listener is the brokers' own; keep one of them"
+            )
+        if len(listeners) > 1 and protocol in [endpoint.name for endpoint in advertised]:
+            given = protocol
     name = (given or REPLICATION_LISTENER).upper()
     if given is not None and name not in [endpoint.name for endpoint in advertised]:
         raise ConfigError(f"inter.broker.listener.name: {given} is not one of advertised.listeners")
@@ -387,7 +463,8 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
         name = REPLICATION_LISTENER
     own = next((endpoint for endpoint in listeners if endpoint.name == name), None)
     if own is None:
-        own = _own_listener(values["arbiter_backend"], listeners[0])
+        protocol = values["listener_security_protocol_map"].get(REPLICATION_LISTENER, protocol)
+        own = _own_listener(values["arbiter_backend"], listeners[0], protocol)
         values["listeners"] = (*listeners, own)
     if name not in [endpoint.name for endpoint in advertised]:
         values["advertised_listeners"] = (*advertised, own)
@@ -395,7 +472,7 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
     values["inter_broker_listener_name"] = name
 
 
-def _own_listener(arbiter_backend: str, first: Endpoint) -> Endpoint:
+def _own_listener(arbiter_backend: str, first: Endpoint, protocol: str) -> Endpoint:
     """A listener for brokers on the loopback address. Raises: ConfigError.
 
     That is enough for brokers that share an arbiter in a local file, and for a single one.
@@ -409,7 +486,7 @@ def _own_listener(arbiter_backend: str, first: Endpoint) -> Endpoint:
     port = first.port + REPLICATION_PORT_DISTANCE if first.port else 0
     if port > PORT_MAX:
         port = first.port - REPLICATION_PORT_DISTANCE
-    return Endpoint(REPLICATION_LISTENER, "127.0.0.1", port, "PLAINTEXT")
+    return Endpoint(REPLICATION_LISTENER, "127.0.0.1", port, protocol)
 
 
 def _check_replica_waits(values: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from barnabas_broker.config.definitions import (
 )
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
+from barnabas_broker.config.tls_settings import HANDSHAKES, TLS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
 from barnabas_protocol.settings.reference import Columns, name_cell, table
 
@@ -48,12 +49,17 @@ They are given in a properties file (`barnabas broker --config FILE`) or one by 
 (read-only), for one broker (per-broker), or for one or all brokers (cluster-wide). The value in
 force is the first one found of: the topic's override, the dynamic value of the broker, the dynamic
 value of all brokers, the file, the default.
+
+Settings of TLS may be given for one listener: `listener.name.<listener in lower case>.<key>` comes
+before `<key>`.
 """
 
 _UNITS = ("ms", "minutes", "hours", "seconds", "bytes")
 _GROUPS = (
     ("Identity", broker_settings.IDENTITY),
     ("Network", broker_settings.NETWORK),
+    ("TLS", TLS),
+    ("Handshakes and log-in", HANDSHAKES),
     ("Topics", broker_settings.TOPICS),
     ("Logs", log_settings.LOG),
     ("Compaction", log_settings.CLEANER),

@@ -5,13 +5,24 @@ Carries bytes through asyncio transports and protocols; knows nothing of frames 
 
 import asyncio
 import errno
+import logging
 import re
 import socket
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 LISTEN_BACKLOG = 50  # Kafka's socket.listen.backlog.size
+ACCEPTED_AT_ONCE = 64
+"""Connections that are accepted in one turn; the others wait in the backlog."""
+NO_DESCRIPTORS_SECONDS = 1.0
+"""Nothing is accepted for so long where the process has no descriptor left."""
+_NO_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+TLS_SHUTDOWN_SECONDS = 5.0
+"""A peer that does not end TLS in order within this is cut off."""
+
+_log = logging.getLogger(__name__)
 
 
 class BoundListener(Protocol):
@@ -48,13 +59,46 @@ class Network(Protocol):
         """
         ...
 
+    async def listen_sockets(
+        self,
+        accepted: Callable[[socket.socket], None],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
+    ) -> BoundListener:
+        """Bind, and hand over the sockets of connections as they come, before a byte is read.
+
+        Raises: OSError where the address cannot be bound.
+        """
+        ...
+
+    async def serve_tls(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        accepted: socket.socket,
+        context: ssl.SSLContext,
+        handshake_seconds: float,
+    ) -> None:
+        """Make the handshake on an accepted socket; the protocol is connected when it is over.
+
+        Raises: ssl.SSLError, or another OSError where the peer goes or takes too long. The socket
+        is closed then.
+        """
+        ...
+
     async def connect(
-        self, protocol_factory: Callable[[], P], host: str, port: int
+        self,
+        protocol_factory: Callable[[], P],
+        host: str,
+        port: int,
+        *,
+        context: ssl.SSLContext | None = None,
     ) -> tuple[asyncio.Transport, P]:
-        """Open a connection.
+        """Open a connection; with a context one of TLS, by the name that is dialled.
 
         Raises: ConnectionRefusedError where nobody listens, another OSError where the machine does
-        not respond.
+        not respond or TLS fails.
         """
         ...
 
@@ -88,6 +132,57 @@ class RealListener:
         from Python 3.12 on never ends while a client stays.
         """
         await asyncio.sleep(0)
+
+
+class AcceptingSockets:
+    """Listening sockets whose connections are handed over as sockets."""
+
+    __slots__ = ("_accepted", "_loop", "_sockets")
+
+    def __init__(
+        self, sockets: Sequence[socket.socket], accepted: Callable[[socket.socket], None]
+    ) -> None:
+        self._sockets = list(sockets)
+        self._accepted = accepted
+        self._loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    @property
+    def port(self) -> int:
+        """The port that is bound."""
+        return int(self._sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Stop accepting; connections that exist stay open."""
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._sockets.clear()
+
+    async def wait_closed(self) -> None:
+        """Return at once: closing the sockets needs no waiting."""
+        await asyncio.sleep(0)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS:
+                    raise
+                _log.error("no connection can be accepted: %s", error)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(NO_DESCRIPTORS_SECONDS, self._accept_again, listening)
+                return
+            accepted.setblocking(False)
+            self._accepted(accepted)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
 
 
 _NO_SUCH_FAMILY = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH}
@@ -125,17 +220,91 @@ class RealNetwork:
         )
         return RealListener(server)
 
+    async def listen_sockets(
+        self,
+        accepted: Callable[[socket.socket], None],
+        host: str,
+        port: int,
+        *,
+        backlog: int = LISTEN_BACKLOG,
+    ) -> AcceptingSockets:
+        """Bind, and hand over sockets; an empty host means every interface.
+
+        Raises: OSError where the address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        sockets: list[socket.socket] = []
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                try:
+                    listening = socket.socket(family, kind, protocol)
+                except OSError:
+                    continue  # a family that this machine does not speak
+                sockets.append(listening)
+                listening.setblocking(False)
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                # All addresses at the port that the first one got.
+                bound_port = sockets[0].getsockname()[1] if len(sockets) > 1 else address[1]
+                listening.bind((address[0], bound_port, *address[2:]))
+                listening.listen(backlog)
+            if not sockets:
+                raise OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+            return AcceptingSockets(sockets, accepted)
+        except OSError:
+            for listening in sockets:
+                listening.close()
+            raise
+
+    async def serve_tls(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        accepted: socket.socket,
+        context: ssl.SSLContext,
+        handshake_seconds: float,
+    ) -> None:
+        """Make the handshake on an accepted socket.
+
+        Raises: ssl.SSLError, or another OSError where the peer goes or takes too long.
+        """
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(
+            protocol_factory,
+            accepted,
+            ssl=context,
+            ssl_handshake_timeout=handshake_seconds,
+            ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS,
+        )
+
     async def connect(
-        self, protocol_factory: Callable[[], P], host: str, port: int
+        self,
+        protocol_factory: Callable[[], P],
+        host: str,
+        port: int,
+        *,
+        context: ssl.SSLContext | None = None,
     ) -> tuple[asyncio.Transport, P]:
         """Open a connection with TCP_NODELAY.
 
         Raises: ConnectionRefusedError where nobody listens, another OSError where the machine does
-        not respond.
+        not respond or TLS fails.
         """
         loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {}
+        if context is not None:
+            options = {
+                "ssl": context,
+                "server_hostname": host,
+                "ssl_shutdown_timeout": TLS_SHUTDOWN_SECONDS,
+            }
         try:
-            transport, protocol = await loop.create_connection(protocol_factory, host, port)
+            transport, protocol = await loop.create_connection(
+                protocol_factory, host, port, **options
+            )
         except OSError as error:
             if error.errno is None and _is_refused_at_every_address(str(error)):
                 raise ConnectionRefusedError(errno.ECONNREFUSED, str(error)) from error

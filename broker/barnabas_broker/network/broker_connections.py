@@ -13,6 +13,8 @@ from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import Network
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.network.reachability import Reachability
+from barnabas_broker.network.tls_transport import EncryptionTurns
+from barnabas_broker.security.tls.listener_tls import ListenerTls
 
 Address = tuple[str, int]
 
@@ -20,8 +22,16 @@ Address = tuple[str, int]
 class BrokerConnections:
     """The connections of one broker to its peers."""
 
-    def __init__(self, config: BrokerConfig, network: Network, clock: Clock, node_id: int) -> None:
-        """Make one that knows no addresses yet."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        network: Network,
+        clock: Clock,
+        node_id: int,
+        tls: ListenerTls | None = None,
+        encryption_turns: EncryptionTurns | None = None,
+    ) -> None:
+        """Make one that knows no addresses yet; `tls` is that of the brokers' listener."""
         self.address_of: Callable[[int], Address | None] = lambda _: None
         self._node_id = node_id
         self.peers = Peers(
@@ -29,6 +39,8 @@ class BrokerConnections:
             resolve=self._resolve,
             client_id=f"broker-{node_id}",
             request_bytes_max=config.socket_request_max_bytes,
+            context=None if tls is None else lambda: tls.client,
+            encryption_turns=encryption_turns,
         )
         self.reachability = Reachability(network, clock, resolve=self._resolve)
         self.peers.on_lost.append(self.reachability.suspect)

@@ -10,14 +10,26 @@ Source: NET-2 to NET-6, NET-14.
 import asyncio
 import contextlib
 import logging
+import socket
+import ssl
 from collections.abc import Callable
+from typing import Any
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import BoundListener, Network
-from barnabas_broker.network.connection_limits import UNLIMITED, ConnectionLimits
+from barnabas_broker.network.connection_limits import (
+    UNLIMITED,
+    ConnectionLimits,
+    describe_peer,
+)
+from barnabas_broker.network.handshakes import Handshake, Handshakes
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
+from barnabas_broker.network.tls_session import TlsSession
+from barnabas_broker.network.tls_transport import EncryptionTurns
+from barnabas_broker.security.principal import Principal
+from barnabas_broker.security.tls.listener_tls import ListenerTls
 from barnabas_protocol.connection.framing import SharedBuffer
 
 _log = logging.getLogger(__name__)
@@ -59,11 +71,16 @@ class Listener:
         shared_buffer: SharedBuffer,
         connections_max: int = UNLIMITED,
         backlog: int = 50,
+        security_protocol: str = "PLAINTEXT",
+        tls: ListenerTls | None = None,
+        handshakes: Handshakes | None = None,
+        encryption_turns: EncryptionTurns | None = None,
     ) -> None:
         """Make one that does not accept yet.
 
         Turn, limits, memory, metrics and shared buffer are those of the broker, the same for all
-        its listeners; `connections_max` is this listener's own limit.
+        its listeners; `connections_max` is this listener's own limit. With `tls` come the
+        handshakes and the turns of encryption, which are the broker's too.
         """
         self.name = name
         self.host = host
@@ -77,6 +94,13 @@ class Listener:
         self.shared_buffer = shared_buffer
         # In the order in which they came: that of a set would differ from run to run.
         self.sessions: dict[Session, None] = {}
+        self.tls = tls
+        self.encryption_turns = encryption_turns or EncryptionTurns(loop)
+        self.certificate_principal: Callable[[Any], Principal] | None = (
+            tls.principal_of if tls is not None and security_protocol == "SSL" else None
+        )
+        self._handshakes = handshakes
+        self._half_open_count = 0  # of this listener
         self._port = port
         self._network = network
         self._limits = limits
@@ -85,7 +109,7 @@ class Listener:
         self._bound: BoundListener | None = None
         self._sweep_handle: asyncio.TimerHandle | None = None
         self._all_gone = asyncio.Event()
-        self._refused: dict[Session, asyncio.TimerHandle] = {}
+        self._refused: dict[Session | socket.socket, asyncio.TimerHandle] = {}
         self._lines: dict[str, tuple[int, int]] = {}  # kind -> (period, lines in it)
 
     @property
@@ -98,9 +122,14 @@ class Listener:
 
         Raises: OSError where the address cannot be bound.
         """
-        self._bound = await self._network.listen(
-            lambda: Session(self), self.host, self._port, backlog=self._backlog
-        )
+        if self.tls is None:
+            self._bound = await self._network.listen(
+                lambda: Session(self), self.host, self._port, backlog=self._backlog
+            )
+        else:
+            self._bound = await self._network.listen_sockets(
+                self._accepted, self.host, self._port, backlog=self._backlog
+            )
         self._port = self._bound.port
         self._arm_sweep()
 
@@ -109,6 +138,8 @@ class Listener:
         bound, self._bound = self._bound, None
         if bound is not None:
             bound.close()
+            if self._handshakes is not None:
+                self._handshakes.cut(self)
             await bound.wait_closed()
 
     async def close(self, drain_ms: int = 5_000) -> None:
@@ -118,8 +149,8 @@ class Listener:
         is cut off.
         """
         await self.stop_accepting()
-        for session in list(self._refused):
-            self._cut(session)
+        for refused in list(self._refused):
+            self._cut(refused)
         for session in list(self.sessions):
             session.drain()
         await self._wait_until_gone(drain_ms)
@@ -145,41 +176,109 @@ class Listener:
         if self._bound is None:
             session.abort()
             return False
-        metrics = self.metrics
-        metrics.connections_accepted += 1
-        rates = self._limits.rates
-        cut_ms = rates.throttle_ms(session.host) if rates is not None and rates.buckets else 0
-        limit = (
-            "connection-creation-rate"
-            if cut_ms
-            else "connections-per-listener"
-            if len(self.sessions) >= self._connections_max
-            else self._limits.enter(session.host)
-        )
+        limit, cut_ms = self._enter(session.host)
         if limit is not None:
-            metrics.rejected[limit] = metrics.rejected.get(limit, 0) + 1
-            self._write_line(
-                "rejected", "refused a connection from %s on %s: too many %s", session.peer, limit
-            )
+            self._count_refused(limit, session.peer)
             self._refuse(session, cut_ms)
             return False
-        self.sessions[session] = None
-        self.memory.divide(self._limits.total)
-        metrics.connections_open += 1
+        self._take(session)
         return True
 
-    def _refuse(self, session: Session, cut_ms: int) -> None:
+    def _take(self, session: Session) -> None:
+        self.sessions[session] = None
+        self.memory.divide(self._limits.total)
+        self.metrics.connections_open += 1
+
+    def _enter(self, host: str) -> tuple[str | None, int]:
+        """Count a new connection in; or which limit forbids it, and how much later to cut it."""
+        self.metrics.connections_accepted += 1
+        rates = self._limits.rates
+        cut_ms = rates.throttle_ms(host) if rates is not None and rates.buckets else 0
+        if cut_ms:
+            return "connection-creation-rate", cut_ms
+        if len(self.sessions) + self._half_open_count >= self._connections_max:
+            return "connections-per-listener", 0
+        return self._limits.enter(host), 0
+
+    def _count_refused(self, limit: str, peer: str) -> None:
+        self.metrics.rejected[limit] = self.metrics.rejected.get(limit, 0) + 1
+        self._write_line("rejected", "refused a connection from %s on %s: too many %s", peer, limit)
+
+    def _refuse(self, refused: Session | socket.socket, cut_ms: int) -> None:
         """Cut a connection, after a while so that its client does not come again at once."""
         if not cut_ms or len(self._refused) >= REFUSED_MAX:
-            session.abort()
+            _close(refused)
             return
-        # Not at once: uvloop begins to read when the connection was made.
-        self.loop.call_soon(session.ignore)
-        self._refused[session] = self.loop.call_later(cut_ms / 1000, self._cut, session)
+        if isinstance(refused, Session):
+            # Not at once: uvloop begins to read when the connection was made.
+            self.loop.call_soon(refused.ignore)
+        self._refused[refused] = self.loop.call_later(cut_ms / 1000, self._cut, refused)
 
-    def _cut(self, session: Session) -> None:
-        self._refused.pop(session).cancel()
-        session.abort()
+    def _cut(self, refused: Session | socket.socket) -> None:
+        self._refused.pop(refused).cancel()
+        _close(refused)
+
+    # For handshakes.
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What the next handshake is made with."""
+        assert self.tls is not None
+        return self.tls.server
+
+    @property
+    def handshakes_max(self) -> int:
+        """How many handshakes with that may be under way at once."""
+        assert self.tls is not None
+        return self.tls.handshakes_max
+
+    def session(self, joined: Callable[[Session], bool]) -> TlsSession:
+        """The session of a connection whose handshake is over."""
+        return TlsSession(self, joined)
+
+    def join(self, session: Session, handshake: Handshake) -> bool:
+        """Take over a connection that has been counted since it was accepted."""
+        assert self._handshakes is not None
+        self._half_open_count -= 1
+        self._handshakes.half_open.leave(handshake.host)
+        session.host, session.peer = handshake.host, handshake.peer
+        self.metrics.count_handshake(self.name, "completed")
+        if self._bound is None:
+            self._limits.leave(handshake.host)
+            session.abort()
+            return False
+        self._take(session)
+        return True
+
+    def handshake_failed(self, handshake: Handshake, kind: str, reason: str) -> None:
+        """Count out, and log, a connection that never became a session."""
+        self._half_open_count -= 1
+        self._limits.leave(handshake.host)
+        self.metrics.count_handshake(self.name, kind)
+        if kind in QUIET_KINDS:
+            _log.debug("no TLS with %s on %s: %s", handshake.peer, self.name, reason)
+        else:
+            self._write_line(f"tls-{kind}", "no TLS with %s on %s: %s", handshake.peer, reason)
+
+    def _accepted(self, accepted: socket.socket) -> None:
+        """Begin the handshake of a new connection, within the limits."""
+        assert self._handshakes is not None
+        try:
+            host, peer = describe_peer(accepted.getpeername())
+            self.settings.apply_to(accepted)
+        except OSError:  # it has gone already
+            accepted.close()
+            return
+        limit, cut_ms = self._enter(host)
+        if limit is None:
+            limit = self._handshakes.begin(self, accepted, host, peer)
+            if limit is not None:
+                self._limits.leave(host)
+        if limit is None:
+            self._half_open_count += 1
+        else:
+            self._count_refused(limit, peer)
+            self._refuse(accepted, cut_ms)
 
     def dispatch_to(self, dispatch: Callable[[InFlightRequest], None]) -> None:
         """Hand the frames of all connections to somebody else from now on."""
@@ -262,3 +361,10 @@ class Listener:
                 session.close(f"idle for {self.settings.idle_ms_max} ms", "idle")
         self.memory.rotate()
         self._arm_sweep()
+
+
+def _close(refused: Session | socket.socket) -> None:
+    if isinstance(refused, Session):
+        refused.abort()
+    else:
+        refused.close()

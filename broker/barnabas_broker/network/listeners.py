@@ -14,10 +14,14 @@ from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.connection_limits import ConnectionLimits
 from barnabas_broker.network.connection_rates import ConnectionRates
+from barnabas_broker.network.half_open import HalfOpenConnections
+from barnabas_broker.network.handshakes import UNITS_OF_BROKERS, UNITS_OF_CLIENTS, Handshakes
 from barnabas_broker.network.listener import Listener
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, SessionSettings, TurnEnd
+from barnabas_broker.network.tls_transport import EncryptionTurns
+from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_protocol.connection.framing import SharedBuffer
 
 logger = logging.getLogger(__name__)
@@ -34,7 +38,10 @@ class Listeners:
         turn: TurnEnd,
         clock: Clock,
         dispatch: Callable[[InFlightRequest], None],
+        tls: BrokerTls | None = None,
+        encryption_turns: EncryptionTurns | None = None,
     ) -> None:
+        """Make those that the settings name; `tls` is given where one of them has TLS."""
         self._config = config
         self._network = network
         self._own_host = ""  # given to clients where no host is configured
@@ -59,6 +66,11 @@ class Listeners:
             in_flight_max=config.barnabas_max_requests_per_connection,
         )
         shared_buffer = SharedBuffer()
+        self.handshakes = {
+            is_of_brokers: _handshakes(config, network, loop, clock, is_of_brokers)
+            for is_of_brokers in (False, True)
+        }
+        by_name = {} if tls is None else tls.by_listener
         self._listeners = [
             Listener(
                 name=endpoint.name,
@@ -81,6 +93,10 @@ class Listeners:
                 metrics=self.metrics,
                 shared_buffer=shared_buffer,
                 backlog=config.socket_listen_backlog_size,
+                security_protocol=endpoint.security_protocol,
+                tls=by_name.get(endpoint.name),
+                handshakes=self.handshakes[endpoint.name == config.inter_broker_listener_name],
+                encryption_turns=encryption_turns,
             )
             for endpoint in config.listeners
         ]
@@ -108,6 +124,10 @@ class Listeners:
         """The bound port of the listener for brokers."""
         name = self._config.inter_broker_listener_name
         return next(listener.port for listener in self._listeners if listener.name == name)
+
+    def named(self, name: str) -> Listener:
+        """The listener of a name. Raises: KeyError where there is none."""
+        return {listener.name: listener for listener in self._listeners}[name]
 
     @property
     def connection_count(self) -> int:
@@ -175,3 +195,24 @@ class Listeners:
     def samples(self) -> Iterator[Sample]:
         """The counters of the network."""
         yield from self.metrics.samples()
+
+
+def _handshakes(
+    config: BrokerConfig,
+    network: Network,
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock,
+    is_of_brokers: bool,
+) -> Handshakes:
+    """Those of clients' listeners, or of the brokers', whom clients cannot keep waiting."""
+    return Handshakes(
+        network,
+        loop,
+        clock,
+        HalfOpenConnections(
+            config.barnabas_half_open_connections_max,
+            config.barnabas_half_open_connections_per_ip_max,
+        ),
+        timeout_ms=config.barnabas_login_timeout_ms,
+        units_max=UNITS_OF_BROKERS if is_of_brokers else UNITS_OF_CLIENTS,
+    )

@@ -53,6 +53,7 @@ class NetworkMetrics:
         "closed",
         "connections_accepted",
         "connections_open",
+        "handshakes",
         "mutes",
         "read_pauses",
         "rejected",
@@ -70,6 +71,7 @@ class NetworkMetrics:
         self.write_pauses = 0
         self.closed: dict[str, int] = {}  # by kind
         self.rejected: dict[str, int] = {}  # by the limit that forbade it
+        self.handshakes: dict[tuple[str, str], int] = {}  # by listener and outcome
         self.times: dict[int, RequestTimes] = {}  # by API key, -1 if it was never read
 
     def observe(self, in_flight_requests: Iterable[Timed], now_ns: int) -> None:
@@ -86,6 +88,11 @@ class NetworkMetrics:
             entry.buckets[index if index < BUCKETS_COUNT else -1] += 1
             if in_flight.inner_key >= 0:  # of a client, carried by an envelope
                 times.setdefault(in_flight.inner_key, RequestTimes()).add(elapsed_ns)
+
+    def count_handshake(self, listener: str, outcome: str) -> None:
+        """Count a TLS handshake that is over; outcomes are a few constants."""
+        key = listener, outcome
+        self.handshakes[key] = self.handshakes.get(key, 0) + 1
 
     def samples(self) -> Iterator[Sample]:
         """All of it for the collector."""
@@ -140,6 +147,14 @@ class NetworkMetrics:
                 "counter",
                 "Connections closed, by kind of reason.",
                 {"reason": kind},
+                count,
+            )
+        for (listener, outcome), count in self.handshakes.items():
+            yield Sample(
+                "barnabas_tls_handshakes_total",
+                "counter",
+                "TLS handshakes of clients and brokers that are over, by outcome.",
+                {"listener": listener, "outcome": outcome},
                 count,
             )
         yield from self._request_samples()

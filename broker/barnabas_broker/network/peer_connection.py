@@ -15,10 +15,12 @@ Source: KIP-595 and Kafka's inter-broker channels send one request after the oth
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
 from barnabas_broker.env.network import Network
+from barnabas_broker.network.tls_transport import EncryptionTurns, TlsTransport
 from barnabas_protocol import codec
 from barnabas_protocol.connection.client import (
     ClientConnection,
@@ -77,10 +79,13 @@ class PeerConnection(asyncio.BufferedProtocol):
         response_bytes_max: int,
         on_end: Callable[[PeerLostError], None],
         failure: Callable[[PeerLostError], Exception] = lambda error: error,
+        context: ssl.SSLContext | None = None,
+        encryption_turns: EncryptionTurns | None = None,
     ) -> None:
         """Begin to connect; `on_end` is called once, when it is over, unless `close` ended it.
 
-        `failure` makes what a caller gets for an error.
+        `failure` makes what a caller gets for an error. With a context of TLS come the turns in
+        which this broker encrypts.
         """
         self.address = address
         self.is_ended = False
@@ -93,10 +98,17 @@ class PeerConnection(asyncio.BufferedProtocol):
         )
         self._on_end = on_end
         self._failure = failure
+        self._encryption_turns = encryption_turns if context is not None else None
+        self._encrypted: TlsTransport | None = None
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._is_gone = asyncio.Event()  # nothing of it is left in the loop
-        attempt = self._loop.create_task(network.connect(lambda: self, *address))
+        connecting = (
+            network.connect(lambda: self, *address)
+            if context is None
+            else network.connect(lambda: self, *address, context=context)
+        )
+        attempt = self._loop.create_task(connecting)
         attempt.add_done_callback(self._connected)
         self._connecting: asyncio.Task[Any] | None = attempt
 
@@ -143,13 +155,21 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._is_gone.set()
         if error is not None:
             was_refused = isinstance(error, ConnectionRefusedError)
-            self._end(PeerLostError(f"no connection: {error}", was_refused=was_refused))
+            reason = f"no connection: {error}"
+            if isinstance(error, ssl.SSLError):
+                reason = f"no TLS with it: {_tls_failure(error)}"
+            self._end(PeerLostError(reason, was_refused=was_refused))
 
     # The transport's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send what has waited for this."""
         self._transport = cast(asyncio.Transport, transport)
+        if self._encryption_turns is not None:
+            self._encrypted = TlsTransport(
+                self._transport, self._encryption_turns, _nothing, _nothing
+            )
+            self._transport = cast(asyncio.Transport, self._encrypted)
         if self.is_ended:
             self._transport.abort()
             return
@@ -179,9 +199,21 @@ class PeerConnection(asyncio.BufferedProtocol):
         except (FrameError, RemoteProtocolError) as error:
             self._end(PeerLostError(f"what it sent cannot be read: {error}"))
 
+    def pause_writing(self) -> None:
+        """Encrypt no more for a while: what is beneath takes nothing."""
+        if self._encrypted is not None:
+            self._encrypted.block()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        if self._encrypted is not None:
+            self._encrypted.unblock()
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """End it for everybody who still waits."""
         self._is_gone.set()
+        if self._encrypted is not None:
+            self._encrypted.clear()
         self._end(PeerLostError(f"the connection was lost: {exc or 'closed by the peer'}"))
 
     # The end.
@@ -215,3 +247,13 @@ class PeerConnection(asyncio.BufferedProtocol):
 
 def _ignore(error: PeerLostError) -> None:
     """Nobody waits for it any more."""
+
+
+def _nothing() -> None:
+    """Requests in flight are bounded, whatever the transport says."""
+
+
+def _tls_failure(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message.rstrip('.')}"
+    return (error.reason or str(error)).replace("_", " ").lower()

@@ -11,11 +11,13 @@ for each purpose.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any
 
 from barnabas_broker.env.network import Network
 from barnabas_broker.network.peer_connection import PeerConnection, PeerLostError
+from barnabas_broker.network.tls_transport import EncryptionTurns
 from barnabas_protocol.connection.framing import SharedBuffer
 
 Address = tuple[str, int]
@@ -46,8 +48,10 @@ class Peers:
         resolve: Callable[[int], Address | None],
         client_id: str,
         request_bytes_max: int = 100 * 1024 * 1024,
+        context: Callable[[], ssl.SSLContext] | None = None,
+        encryption_turns: EncryptionTurns | None = None,
     ) -> None:
-        """Make one for a broker.
+        """Make one for a broker; `context` gives that of the next connection, if it is of TLS.
 
         `resolve` gives the address of a node, None for one that is not known (yet). A response may
         hold a batch as large as a request beyond its own limit, so it may be twice as large.
@@ -57,6 +61,8 @@ class Peers:
         self._network = network
         self._resolve = resolve
         self._client_id = client_id
+        self._context = context
+        self._encryption_turns = encryption_turns
         self._response_bytes_max = min(2 * request_bytes_max, (1 << 31) - 1)
         self._shared_buffer = SharedBuffer()
         self._connections: dict[tuple[int, str], PeerConnection] = {}
@@ -101,6 +107,8 @@ class Peers:
                 response_bytes_max=self._response_bytes_max,
                 failure=lambda error: _unreachable(node_id, error),
                 on_end=lambda error: self._connection_ended(key),
+                context=None if self._context is None else self._context(),
+                encryption_turns=self._encryption_turns,
             )
         return connection
 

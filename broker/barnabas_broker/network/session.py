@@ -292,7 +292,7 @@ class Session(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self.host, self.peer = describe_peer(transport.get_extra_info("peername"))
         self.last_active_ns = self._clock_ns()
-        if not self._listener.admit(self):
+        if not self._admit():
             return
         self._is_admitted = True
         self.is_closed = False
@@ -301,6 +301,9 @@ class Session(asyncio.BufferedProtocol):
         if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
             with contextlib.suppress(OSError):  # the peer may be gone already
                 self._listener.settings.apply_to(connected)
+
+    def _admit(self) -> bool:
+        return self._listener.admit(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Give back everything the connection held and call back those who wait for it."""

@@ -44,12 +44,14 @@ from barnabas_broker.network.broker_connections import BrokerConnections
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.listeners import Listeners
 from barnabas_broker.network.session import InFlightRequest
+from barnabas_broker.network.tls_transport import EncryptionTurns
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_broker.security.acl.standard_authorizer import standard_authorizer
 from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.control_plane import ControlPlane
 from barnabas_broker.server.data_plane import DataPlane
@@ -170,6 +172,9 @@ class Server:
             peers=self.connections.peers,
             clock=self._clock,
         )
+        self.collector.register(self.tls.samples)
+        if self.tls.by_listener:
+            self._background.spawn(self.tls.watch(self._disk.run))
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)
         self._admin = self._make_admin()
@@ -207,7 +212,16 @@ class Server:
         config, clock = self.config, self._clock
         self.turn = Turn(loop)
         self.timer = Timer(loop, clock)
-        self.connections = BrokerConnections(config, self._network, clock, self.logs.node_id)
+        self.tls = BrokerTls(config, clock)
+        encryption_turns = EncryptionTurns(loop)
+        self.connections = BrokerConnections(
+            config,
+            self._network,
+            clock,
+            self.logs.node_id,
+            self.tls.of_brokers,
+            encryption_turns,
+        )
         self.control = ControlPlane(
             config,
             self.logs,
@@ -246,7 +260,10 @@ class Server:
         self.replicas = self.data.replicas
         self.groups = self.data.groups
         self.gate = RequestGate()
-        self.listeners = Listeners(config, self._network, loop, self.turn, clock, self.gate)
+        shared = (self.tls, encryption_turns)
+        self.listeners = Listeners(
+            config, self._network, loop, self.turn, clock, self.gate, *shared
+        )
         self.quotas = ClientQuotas(
             clock,
             self.broker_identity,
@@ -505,6 +522,7 @@ class Server:
             image=self.image,
             quorum=self.control.quorum,
             listeners=self.listeners,
+            tls=self.tls,
             logs=self.logs,
             replicas=self.replicas,
             groups=self.groups,

@@ -96,6 +96,11 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "arbiter.kubernetes.token.file"),
         ("broker", "arbiter.poll.interval.ms"),
         ("broker", "arbiter.request.timeout.ms"),
+        ("broker", "barnabas.half.open.connections.max"),
+        ("broker", "barnabas.half.open.connections.per.ip.max"),
+        ("broker", "barnabas.login.timeout.ms"),
+        ("broker", "barnabas.ssl.certificate.file"),
+        ("broker", "barnabas.ssl.key.file"),
         ("broker", "barnabas.disk.reserve.bytes.max"),
         ("broker", "barnabas.disk.reserve.bytes.min"),
         ("broker", "barnabas.disk.reserve.percent"),
@@ -134,7 +139,7 @@ def test_no_key_is_in_a_table_twice() -> None:
 
 def test_configuration_objects_have_an_attribute_for_each_row_that_takes_effect() -> None:
     """What is in the table is parsed; what is parsed is in the table."""
-    broker = {field.name for field in fields(parse.BrokerConfig)} - {"properties"}
+    broker = {field.name for field in fields(parse.BrokerConfig)} - {"properties", "tls"}
     assert broker == {setting.attribute for setting in BROKER_SETTINGS}
     topic = {field.name for field in fields(LogConfig)}
     assert topic == {setting.attribute for setting in TOPIC_SETTINGS if setting.support == USED}

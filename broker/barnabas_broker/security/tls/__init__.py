@@ -1,0 +1,1 @@
+"""TLS: keys and certificates, contexts made of them, and their renewal."""

@@ -1,0 +1,105 @@
+"""The TLS of all listeners of a broker: loaded at the start, looked at again every five seconds.
+
+Files are read and contexts are made in a thread; the loop swaps one reference. What an operator of
+clusters has to see is in metrics and `/status`: when certificates end, which renewal was refused
+and why, and which anchors are in use.
+
+Source: SEC-5. Kafka 4.4 looks at files only when AlterConfigs names them; so does this, besides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.metrics.sample import Sample
+from barnabas_broker.security.tls.listener_tls import ListenerTls
+
+_log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 5.0
+"""Kubernetes itself takes a minute or two to bring a Secret into a pod."""
+
+Run = Callable[..., Awaitable[Any]]
+
+
+class BrokerTls:
+    """What listeners with TLS have."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        """Load everything. Raises: ConfigError."""
+        self._clock = clock
+        hosts = {endpoint.name: endpoint.host for endpoint in config.advertised_listeners}
+        self.by_listener = {
+            name: ListenerTls(
+                settings,
+                now_ms=clock.wall_ms(),
+                is_of_brokers=name == config.inter_broker_listener_name,
+                advertised_host=hosts.get(name, ""),
+            )
+            for name, settings in config.tls.items()
+        }
+        self.of_brokers = self.by_listener.get(config.inter_broker_listener_name)
+        """That of the listener by which brokers reach one another."""
+
+    async def watch(self, run: Run) -> None:
+        """Look at the files again and again; `run` calls something in a thread."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            await self.poll(run)
+
+    async def poll(self, run: Run) -> None:
+        """Look at the files of all listeners once."""
+        for tls in self.by_listener.values():
+            try:
+                await run(tls.poll, self._clock.wall_ms())
+            except Exception:
+                _log.exception("%s: its certificate cannot be looked at", tls.listener)
+
+    def status(self) -> dict[str, Any]:
+        """What `/status` shows of each listener with TLS."""
+        return {
+            name: {
+                "subject": tls.loaded.material.subject,
+                "names": sorted(tls.loaded.material.names),
+                "certificate_sha256": tls.loaded.material.fingerprint,
+                "trust_sha256": (
+                    tls.loaded.material.anchors_hash if tls.loaded.material.anchors else None
+                ),
+                "not_after_ms": tls.loaded.material.not_after_ms,
+                "reloads": tls.reloads,
+                "failed_reloads": tls.failed_reloads,
+                "refused": tls.last_error or None,
+            }
+            for name, tls in self.by_listener.items()
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """When certificates end, and how renewals went."""
+        for name, tls in self.by_listener.items():
+            labels = {"listener": name}
+            yield Sample(
+                "barnabas_tls_certificate_not_after_seconds",
+                "gauge",
+                "When the first certificate of the listener's chain ends, as Unix time.",
+                labels,
+                tls.loaded.material.not_after_ms / 1000,
+            )
+            yield Sample(
+                "barnabas_tls_reloads_total",
+                "counter",
+                "Renewed certificates, keys and anchors that were taken over.",
+                labels,
+                tls.reloads,
+            )
+            yield Sample(
+                "barnabas_tls_reload_failures_total",
+                "counter",
+                "Looks at files that could not serve; the former ones stay in use.",
+                labels,
+                tls.failed_reloads,
+            )

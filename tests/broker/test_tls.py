@@ -1,0 +1,144 @@
+"""Brokers with TLS, from the outside: real sockets, our client, brokers among themselves."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from barnabas_broker.server import Server
+from barnabas_client import Consumer, Producer
+from tests.support.in_process_broker import broker_on, running_broker
+from tests.support.in_process_cluster import CLUSTER_ID
+from tests.support.tls_files import TlsFiles
+
+HOST = "localhost"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    return TlsFiles(tmp_path_factory.mktemp("tls")).create(HOST)
+
+
+def broker_settings(files: TlsFiles) -> dict[str, str]:
+    return {
+        "barnabas.ssl.certificate.file": str(files.broker_certificate),
+        "barnabas.ssl.key.file": str(files.broker_key),
+        "ssl.truststore.location": str(files.authority),
+    }
+
+
+def client_settings(files: TlsFiles, server: Server, *, certificate: bool) -> dict[str, str]:
+    own = {"ssl_certfile": files.client_certificate, "ssl_keyfile": files.client_key}
+    return {
+        "bootstrap_servers": f"{HOST}:{server.port}",
+        "security_protocol": "SSL",
+        "ssl_cafile": str(files.authority),
+        **({key: str(path) for key, path in own.items()} if certificate else {}),
+    }
+
+
+async def produce_and_read(client: dict[str, str], count: int = 50) -> None:
+    """Write records, some larger than a TLS record and a piece, and read them back."""
+    values = [bytes([number % 256]) * (100 if number % 10 else 150_000) for number in range(count)]
+    async with Producer(**client) as producer:
+        for value in values:
+            await producer.send("topic", value)
+        await producer.flush()
+    read: list[bytes] = []
+    settings = {"group_id": "group", "auto_offset_reset": "earliest"}
+    async with Consumer(**client, **settings) as consumer:
+        consumer.subscribe(["topic"])
+        while len(read) < count:
+            read += [record.value for record in await consumer.poll()]
+    assert sorted(read) == sorted(values)
+
+
+def principals(server: Server, listener: str) -> set[str]:
+    return {str(session.principal) for session in server.listeners.named(listener).sessions}
+
+
+@pytest.mark.parametrize("client_auth", ["none", "requested", "required"])
+def test_clients_speak_tls_and_are_who_their_certificates_say(
+    tmp_path: Path, files: TlsFiles, client_auth: str
+) -> None:
+    """SEC-1, SEC-3: records of all sizes arrive whole; without a certificate it is ANONYMOUS."""
+
+    async def run() -> None:
+        async with running_broker(
+            tmp_path,
+            listeners=f"SSL://{HOST}:0,REPLICATION://127.0.0.1:0",
+            **broker_settings(files),
+            **{"ssl.client.auth": client_auth},
+        ) as server:
+            shows = client_auth != "none"
+            async with Producer(**client_settings(files, server, certificate=shows)) as producer:
+                await producer.send("other", b"1")
+                await producer.flush()
+                expected = "User:CN=client" if shows else "User:ANONYMOUS"
+                assert principals(server, "SSL") == {expected}
+            await produce_and_read(client_settings(files, server, certificate=shows))
+            if client_auth == "requested":
+                await produce_and_read(client_settings(files, server, certificate=False))
+
+    uvloop.run(run())
+
+
+def test_a_plain_listener_beside_one_of_tls_stays_as_it_is(tmp_path: Path, files: TlsFiles) -> None:
+    """SEC-1: each listener has its own protocol, and settings with its prefix alone."""
+
+    async def run() -> None:
+        prefixed = {
+            f"listener.name.secure.{key}": value for key, value in broker_settings(files).items()
+        }
+        async with running_broker(
+            tmp_path,
+            **{
+                "listeners": f"SECURE://{HOST}:0,OPEN://{HOST}:0,REPLICATION://127.0.0.1:0",
+                "listener.security.protocol.map": "SECURE:SSL,OPEN:PLAINTEXT",
+            },
+            **prefixed,
+        ) as server:
+            await produce_and_read(client_settings(files, server, certificate=False))
+            plain = server.listeners.named("OPEN").port
+            await produce_and_read({"bootstrap_servers": f"{HOST}:{plain}"})
+            assert list(server.status()["tls"]) == ["SECURE"]
+
+    uvloop.run(run())
+
+
+def test_brokers_reach_one_another_by_tls_with_certificates(
+    tmp_path: Path, files: TlsFiles
+) -> None:
+    """SEC-7: the listener of the brokers is TLS on both ends, names verified."""
+
+    async def run() -> None:
+        servers = [
+            broker_on(
+                tmp_path / str(node_id),
+                **{
+                    "node.id": str(node_id),
+                    "cluster.id": CLUSTER_ID,
+                    "listeners": f"SSL://{HOST}:0,REPLICATION://{HOST}:0",
+                    "listener.security.protocol.map": "SSL:SSL,REPLICATION:SSL",
+                    "ssl.client.auth": "required",
+                    "arbiter.file.path": str(tmp_path / "arbiter"),
+                    "default.replication.factor": "2",
+                    "num.partitions": "2",
+                    "offsets.topic.replication.factor": "2",
+                    "admin.http.port": "-1",
+                },
+                **broker_settings(files),
+            )
+            for node_id in range(2)
+        ]
+        await asyncio.gather(*(server.start() for server in servers))
+        try:
+            await produce_and_read(client_settings(files, servers[0], certificate=True))
+            seen = set().union(*(principals(server, "REPLICATION") for server in servers))
+            assert seen == {f"User:CN={HOST}"}
+        finally:
+            for server in servers:
+                await server.stop()
+
+    uvloop.run(run())
