@@ -1,7 +1,6 @@
 """Every API that clients send about data, refused and allowed, through a whole broker (SEC-111)."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,12 @@ from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import add_partitions_to_txn
 from barnabas_protocol.schema import Message
-from tests.broker.share_member import coordinator_of, create_topic, switch
-from tests.support.in_process_broker import running_broker
+from tests.broker.rights_world import with_named
 from tests.support.memory_authorizer import Given, MemoryAuthorizer
 from tests.support.message_codes import refusals_of
 from tests.support.raw_client import RawClient
 from tests.support.rights_cases import CASES, Case, Named
-from tests.support.transactional_client import TransactionalClient
 
-Work = Callable[[MemoryAuthorizer, RawClient, Named], Awaitable[None]]
 # What is named in requests of administrators, and tested with them.
 OF_ADMINISTRATION = frozenset(
     (
@@ -38,47 +34,6 @@ OF_ADMINISTRATION = frozenset(
 )
 # What is left out without a right, instead of being refused: `test_filters_of_rights.py`.
 FILTERED = frozenset((ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS))
-
-
-def with_named(directory: Path, case: Case | None, work: Work) -> None:
-    """Run against a broker that has what the requests name."""
-
-    async def run() -> None:
-        authorizer = MemoryAuthorizer()
-        authorizer.allow_all()
-        async with (
-            running_broker(directory, authorizer, offsets_topic_num_partitions="1") as server,
-            await RawClient.connect(server.port) as client,
-        ):
-            named = Named()
-            if case is not None and case.is_share:
-                await switch(client, level=1)
-            topic_id = await create_topic(client, named.topic)
-            await coordinator_of(client, named.group)
-            if case is not None and case.key is ApiKey.OFFSET_DELETE:
-                await commit(client, named)
-            if case is not None and case.key in HAVE_TRANSACTIONS:
-                producer = TransactionalClient(client, named.transactional_id)
-                await producer.find_coordinator()
-                assert await producer.init() == ErrorCode.NONE
-            await work(authorizer, client, Named(topic_id=topic_id))
-
-    asyncio.run(run())
-
-
-async def commit(client: RawClient, named: Named) -> None:
-    """Make the group, with an offset."""
-    (case,) = (one for one in CASES if one.key is ApiKey.OFFSET_COMMIT)
-    response = await client.call(case.key, case.version, case.request(named))
-    assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
-
-
-HAVE_TRANSACTIONS = frozenset(
-    case.key
-    for case in CASES
-    for need in case.needs
-    if need.resource_type is AclResourceType.TRANSACTIONAL_ID
-)
 
 
 def test_every_api_that_needs_a_right_has_a_case() -> None:
