@@ -173,7 +173,10 @@ def refused_topics(
     """Those of the topics on which the request's principal may not do something.
 
     For requests of records: what the connection has been allowed before is not asked again.
+    Brokers read what others lead, for lag: by CLUSTER_ACTION they may follow it as well.
     """
+    if operation is AclOperation.READ and is_of_brokers(services, in_flight):
+        return frozenset()
     session = in_flight.session
     known = session.allowed_topics
     if known is None:
