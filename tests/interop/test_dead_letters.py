@@ -224,22 +224,30 @@ def test_a_missing_topic_is_made_where_the_cluster_permits_it(share: str) -> Non
 
 
 def test_settings_are_described_and_refused_alike(share: str) -> None:
-    """SHR-35, SHR-38: names, defaults, and what is refused in which words."""
+    """SHR-4, SHR-35, SHR-38: names, defaults, and what is refused in which words."""
 
     async def run() -> None:
         async with Admin(share) as admin:
             group = ConfigResource(ResourceType.GROUP, "g6")
-            refused = {
-                "errors.deadletterqueue.topic.name": "__dead",
-                "errors.deadletterqueue.copy.record.enable": "perhaps",
-            }
+            reset = "share.auto.offset.reset"
+            refused = [
+                ("errors.deadletterqueue.topic.name", "__dead"),
+                ("errors.deadletterqueue.copy.record.enable", "perhaps"),
+                *((reset, f"by_duration:{text}") for text in ("", "PT", "P1M", "-PT1H", "PT-1S")),
+                *((reset, text) for text in ("none", "EARLIEST", "by_duration")),
+            ]
             messages = []
-            for name, value in refused.items():
+            for name, value in refused:
                 with pytest.raises(BarnabasError) as error:
                     (await admin.configs.alter({group: [ConfigChange.set(name, value)]})).unwrap()
                 messages.append(str(error.value))
             assert "DLQ topic name must not start with '__'" in messages[0]
             assert "Expected value to be either true or false" in messages[1]
+            for message in messages[2:]:
+                assert "or of the format 'by_duration:<PnDTnHnMn.nS>'." in message
+            for text in ("P1D", "pt1h", "-PT-1H", "PT1.5S", "P1DT-1H", "PT1,5S"):
+                changes = [ConfigChange.set(reset, f"by_duration:{text}")]
+                (await admin.configs.alter({group: changes})).unwrap()
             await configure(admin, "g6", errors_deadletterqueue_topic_name="dlq.x")
             described = (await admin.configs.describe([group])).unwrap()[group]
             assert described["errors.deadletterqueue.topic.name"].value == "dlq.x"

@@ -282,11 +282,10 @@ class ReplicaNode:
     def log(self) -> PartitionLog:
         return self.partition().log
 
-    def produce(self, *values: bytes, index: int = 0, acks: int = 1) -> None:
+    def produce(self, *values: bytes, index: int = 0, acks: int = 1, age_ms: int = 0) -> None:
         """Append a batch as the leader and write it."""
-        batch = encode_batch(
-            [Record(i, self.clock.wall_ms(), b"k", value) for i, value in enumerate(values)]
-        )
+        written_ms = self.clock.wall_ms() - age_ms
+        batch = encode_batch([Record(i, written_ms, b"k", value) for i, value in enumerate(values)])
         self.partition(index).append(memoryview(bytearray(batch)), acks, self.clock.wall_ms())
         self.turn.finish()
 

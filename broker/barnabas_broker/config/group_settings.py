@@ -9,6 +9,7 @@ the broker's value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
@@ -16,8 +17,10 @@ from barnabas_broker.config.definitions import BOOLEAN, INT, STRING, BrokerSetti
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.topic import effective_value
+from barnabas_protocol.settings.durations import parse_iso_duration_ms
 from barnabas_protocol.settings.setting import by_name
 
+BY_DURATION: Final = "by_duration:"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 
 
@@ -26,11 +29,15 @@ def _row(key: str, default: str, why: str, minimum: int = 1) -> BrokerSetting:
 
 
 def _check_reset(text: str) -> str | None:
-    if text in ("earliest", "latest") or text.startswith("by_duration:PT"):
+    if text in ("earliest", "latest"):
         return None
+    if text.startswith(BY_DURATION):
+        with suppress(ValueError):
+            parse_iso_duration_ms(text.removeprefix(BY_DURATION))
+            return None
     return (
-        f"Invalid value {text} for configuration {{key}}: The string must be one of earliest, "
-        "latest, or of the format by_duration:<ISO-8601 duration>"
+        f"Invalid value `{text}` for configuration {{key}}. The value must be either 'earliest', "
+        "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     )
 
 

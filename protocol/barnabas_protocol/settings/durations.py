@@ -20,8 +20,12 @@ UNITS_MS: Final = {
 }
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)\s*", re.IGNORECASE)
 _ISO: Final = re.compile(
-    r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE
+    r"([-+]?)P(?:([-+]?\d+)D)?"
+    r"(?:T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
 )
+_SECONDS_MAX: Final = (1 << 63) - 1
+_DIGITS_MAX: Final = 30  # in each number; more is out of range, and costs time
 _SHOWN: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _EXACT: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
@@ -29,14 +33,24 @@ _EXACT: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")
 def parse_iso_duration_ms(text: str) -> int:
     """The milliseconds of an ISO 8601 duration; fractions of a millisecond are cut.
 
+    Each number may have a sign, as in Java.
     Raises: ValueError if the text is none, is negative or has years or months.
     """
     match = _ISO.fullmatch(text.strip())
-    if match is None or not any(match.groups()):
+    numbers = () if match is None else match.groups()[1:5]
+    if match is None or not any(numbers) or max(len(one or "") for one in numbers) > _DIGITS_MAX:
         raise ValueError(f"{text!r} is no duration such as P7D, PT1H or PT30S")
-    days, hours, minutes, seconds, fraction = (group or "0" for group in match.groups())
-    whole_ms = int(days) * 86_400_000 + int(hours) * 3_600_000 + int(minutes) * 60_000
-    return whole_ms + int(seconds) * 1000 + int(fraction.ljust(3, "0")[:3])
+    days, hours, minutes, seconds = (int(one or "0") for one in numbers)
+    whole_seconds = (days * 24 + hours) * 3600 + minutes * 60 + seconds
+    nanoseconds = int((match[6] or "").ljust(9, "0"))
+    if (match[5] or "").startswith("-"):
+        nanoseconds = -nanoseconds
+    total = whole_seconds * 10**9 + nanoseconds
+    if match[1] == "-":
+        total = -total
+    if not 0 <= total // 10**9 <= _SECONDS_MAX:
+        raise ValueError(f"{text!r} is no duration such as P7D, PT1H or PT30S")
+    return total // 10**6
 
 
 def parse_duration_ms(text: str) -> int:

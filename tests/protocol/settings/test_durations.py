@@ -28,7 +28,44 @@ def test_iso_durations_are_read(text: str, duration_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "P", "PT", "1H", "P1Y", "P1M", "PT-1H", "-PT1H", "PT1", "P1H"]
+    ("text", "duration_ms"),
+    [
+        ("-PT-1H", 3_600_000),
+        ("+PT1H", 3_600_000),
+        ("P1DT-1H", 82_800_000),
+        ("PT1,5S", 1_500),
+        ("PT1.S", 1_000),
+        ("PT2M-0.5S", 119_500),
+        ("PT9223372036854775807S", 9_223_372_036_854_775_807_000),
+    ],
+)
+def test_numbers_have_signs_as_in_java(text: str, duration_ms: int) -> None:
+    """KIP-1106: what a broker takes, Java takes, too."""
+    assert parse_iso_duration_ms(text) == duration_ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "P",
+        "PT",
+        "P1DT",
+        "1H",
+        "P1Y",
+        "P1M",
+        "P1W",
+        "PT-1H",
+        "-PT1H",
+        "PT1",
+        "P1H",
+        "pt-0.5s",
+        "PT.5S",
+        "PT1.1234567891S",
+        "PT1M1H",
+        "PT9223372036854775808S",
+        "P" + "9" * 5000 + "D",
+    ],
 )
 def test_what_is_no_iso_duration_is_refused(text: str) -> None:
     """Years and months have no length, and the past has no future."""
