@@ -24,6 +24,7 @@ from barnabas_broker.config.definitions import (
     BrokerSetting,
 )
 from barnabas_broker.config.log_settings import CLEANER, LOG
+from barnabas_broker.config.sasl_settings import CREDENTIALS
 from barnabas_broker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.tls_settings import HANDSHAKES
@@ -372,4 +373,5 @@ BROKER_SETTINGS: Final = (
     *ARBITER,
     *AUTHORIZER,
     *HANDSHAKES,
+    *CREDENTIALS,
 )

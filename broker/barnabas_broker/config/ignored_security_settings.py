@@ -23,15 +23,11 @@ from barnabas_broker.config.definitions import (
 )
 
 SECURITY: Final[tuple[IgnoredRow, ...]] = (
-    ("connection.failed.authentication.delay.ms", INT, "100", 0, None, READ_ONLY),
-    ("connections.max.reauth.ms", LONG, "0", None, None, READ_ONLY),
     ("delegation.token.expiry.check.interval.ms", LONG, "3600000", 1, None, READ_ONLY),
     ("delegation.token.expiry.time.ms", LONG, "86400000", 1, None, READ_ONLY),
     ("delegation.token.max.lifetime.ms", LONG, "604800000", 1, None, READ_ONLY),
     ("delegation.token.secret.key", PASSWORD, None, None, None, READ_ONLY),
     ("sasl.client.callback.handler.class", CLASS, None, None, None, READ_ONLY),
-    ("sasl.enabled.mechanisms", LIST, "GSSAPI", None, None, PER_BROKER),
-    ("sasl.jaas.config", PASSWORD, None, None, None, PER_BROKER),
     ("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, None, PER_BROKER),
     ("sasl.kerberos.min.time.before.relogin", LONG, "60000", None, None, PER_BROKER),
     ("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT", None, None, PER_BROKER),
@@ -91,7 +87,6 @@ SECURITY: Final[tuple[IgnoredRow, ...]] = (
     ("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, None, READ_ONLY),
     ("sasl.oauthbearer.token.endpoint.url", STRING, None, None, None, READ_ONLY),
     ("sasl.server.callback.handler.class", CLASS, None, None, None, READ_ONLY),
-    ("sasl.server.max.receive.size", INT, "524288", None, None, READ_ONLY),
 )
 
 JAVA_SECURITY: Final[tuple[IgnoredRow, ...]] = (

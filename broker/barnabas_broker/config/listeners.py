@@ -1,8 +1,4 @@
-"""Listener addresses: the texts of `listeners` and `advertised.listeners` as endpoints.
-
-A protocol that is not served is refused where these are read, so that nobody believes a connection
-to be encrypted that is not.
-"""
+"""Listener addresses: the texts of `listeners` and `advertised.listeners` as endpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import Final, NamedTuple
 from barnabas_broker.config.definitions import ConfigError
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS: Final = ("PLAINTEXT", "SSL")
 ENCRYPTED: Final = ("SSL", "SASL_SSL")
 
 

@@ -27,11 +27,17 @@ from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
 from barnabas_broker.config.listener_properties import split_listener_key
 from barnabas_broker.config.listeners import (
     ENCRYPTED,
-    SERVED_PROTOCOLS,
     Endpoint,
     parse_connection_overrides,
     parse_endpoints,
     parse_protocol_map,
+)
+from barnabas_broker.config.sasl_settings import (
+    SASL,
+    SASL_BY_KEY,
+    SASL_PROTOCOLS,
+    SaslSettings,
+    sasl_settings,
 )
 from barnabas_broker.config.share_group_settings import check_share_groups
 from barnabas_broker.config.tls_settings import TLS, TLS_BY_KEY, ListenerTlsSettings, tls_settings
@@ -40,7 +46,7 @@ from barnabas_protocol.settings.kinds import split_list
 from barnabas_protocol.settings.setting import by_name
 from barnabas_protocol.settings.suggestions import unknown_name
 
-BY_KEY: Final[dict[str, BrokerSetting]] = by_name(BROKER_SETTINGS, TLS, IGNORED_SETTINGS)
+BY_KEY: Final[dict[str, BrokerSetting]] = by_name(BROKER_SETTINGS, TLS, SASL, IGNORED_SETTINGS)
 
 REPLICATION_LISTENER: Final = "REPLICATION"
 """The listener of the brokers where `inter.broker.listener.name` names none."""
@@ -51,6 +57,7 @@ PORT_MAX: Final = 65535
 _OF_LISTENERS: Final = frozenset(
     (
         *TLS_BY_KEY,
+        *SASL_BY_KEY,
         *(row[0] for row in SECURITY),
         "max.connections",
         "max.connection.creation.rate",
@@ -280,6 +287,11 @@ class BrokerConfig:
 
     # By the name of the listener, for those with TLS.
     tls: Mapping[str, ListenerTlsSettings]
+    barnabas_scram_previous_credential_ms: int
+    barnabas_bootstrap_users_file: str | None
+
+    # How clients log in, by the name of the listener; those without SASL are not here.
+    sasl: Mapping[str, SaslSettings]
 
     # What was written, key by key: the static level of DescribeConfigs.
     properties: Mapping[str, str]
@@ -307,6 +319,11 @@ class BrokerConfig:
         _check_replica_waits(values)
         _check_listener_names(properties, values)
         values["tls"] = tls_of(values["listeners"], properties, values)
+        values["sasl"] = {
+            endpoint.name: sasl_settings(endpoint.name, endpoint.security_protocol, properties)
+            for endpoint in values["listeners"]
+            if endpoint.security_protocol in SASL_PROTOCOLS
+        }
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])
@@ -385,12 +402,6 @@ def _join_listeners(values: dict[str, Any]) -> None:
     )
     if not listeners:
         raise ConfigError("listeners: at least one listener is needed")
-    for endpoint in listeners:
-        if endpoint.security_protocol not in SERVED_PROTOCOLS:
-            raise ConfigError(
-                f"listeners: {endpoint} wants {endpoint.security_protocol}, "
-                f"but only {' and '.join(SERVED_PROTOCOLS)} are served"
-            )
     advertised = listeners
     if values["advertised_listeners"]:
         advertised = tuple(

@@ -28,6 +28,7 @@ from barnabas_broker.config.definitions import (
     BrokerSetting,
 )
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
+from barnabas_broker.config.sasl_settings import CREDENTIALS, SASL
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.tls_settings import HANDSHAKES, TLS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
@@ -74,6 +75,7 @@ _GROUPS = (
     ("Metadata", broker_settings.METADATA),
     ("Barnabas only", broker_settings.OWN),
     ("Arbiter (Barnabas only)", ARBITER),
+    ("Log-in", (*SASL, *CREDENTIALS)),
 )
 
 

@@ -20,6 +20,7 @@ from barnabas_broker.controller import (
     leader_balance,
     partitions,
     reassignment,
+    scram_credentials,
     topics,
 )
 from barnabas_broker.controller.acls import Deletion
@@ -38,6 +39,12 @@ from barnabas_broker.controller.leader_balance import ElectedResult, ElectionTyp
 from barnabas_broker.controller.mutation_quota import MutationQuota
 from barnabas_broker.controller.partitions import NewPartitions, NewPartitionsResult
 from barnabas_broker.controller.reassignment import Ongoing, Reassigned, ReassignedResult
+from barnabas_broker.controller.scram_credentials import (
+    CredentialDeletion,
+    CredentialRules,
+    CredentialUpsertion,
+    Outcomes,
+)
 from barnabas_broker.controller.topics import (
     DeletedTopicResult,
     MayDoToTopic,
@@ -46,7 +53,8 @@ from barnabas_broker.controller.topics import (
     TopicDefaults,
     may_all,
 )
-from barnabas_broker.env.randomness import Random
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.randomness import Random, secret_bytes
 from barnabas_broker.metadata.acl_table import AclTable
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord
@@ -64,6 +72,7 @@ class Administration:
 
     _config: BrokerConfig
     _dynamic_config: DynamicConfig
+    _clock: Clock
     _random: Random
     _replicas_max: int
     _configs: TopicConfigs
@@ -90,6 +99,12 @@ class Administration:
 
         By topic id and partition.
         """
+        raise NotImplementedError
+
+    def _found_credentials(
+        self, image: MetadataImage, records: Sequence[MetadataRecord]
+    ) -> list[MetadataRecord]:
+        """The records of the first users, behind others that are to be written now."""
         raise NotImplementedError
 
     def _elect_offline(self) -> None:
@@ -223,6 +238,23 @@ class Administration:
                 return done.selected
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The ACLs change all the time.")
 
+    async def alter_scram_credentials(
+        self,
+        deletions: Sequence[CredentialDeletion],
+        upsertions: Sequence[CredentialUpsertion],
+        may_change: Callable[[str], bool] = lambda user: True,
+    ) -> Outcomes:
+        """Store and remove credentials; for each user why it was refused, or None."""
+        rules = CredentialRules(
+            may_change=may_change,
+            overlap_ms=self._config.barnabas_scram_previous_credential_ms,
+            now_ms=self._clock.wall_ms(),
+            new_secret=secret_bytes,
+        )
+        return await self.submit(
+            lambda image: scram_credentials.alter(image, deletions, upsertions, rules)
+        )
+
     async def elect_leaders(
         self, election_type: int, asked: Sequence[tuple[str, int]] | None
     ) -> list[ElectedResult]:
@@ -260,11 +292,14 @@ class Administration:
         self, changes: Sequence[FeatureChange], validate_only: bool = False
     ) -> None:
         """Change the levels of features, of all or of none. Raises: KafkaError 95."""
-        await self.submit(
-            lambda image: features.update(
+
+        def command(image: MetadataImage) -> tuple[Sequence[MetadataRecord], None]:
+            records, reply = features.update(
                 image, changes, min_in_sync=self._min_in_sync, validate_only=validate_only
             )
-        )
+            return [*records, *self._found_credentials(image, records)], reply
+
+        await self.submit(command)
 
 
 def _create_acls(

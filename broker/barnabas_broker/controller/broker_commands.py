@@ -19,6 +19,7 @@ from barnabas_broker.controller import (
     heartbeats,
     isr,
     producer_ids,
+    scram_credentials,
 )
 from barnabas_broker.controller.broker_sessions import BrokerSessions
 from barnabas_broker.controller.brokers import Registration
@@ -28,9 +29,11 @@ from barnabas_broker.controller.heartbeats import Heartbeat, HeartbeatReply
 from barnabas_broker.controller.producer_ids import ProducerIdBlock
 from barnabas_broker.controller.scheduled_elections import ScheduledElections
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.randomness import secret_bytes
 from barnabas_broker.metadata.connection_refusals import ConnectionRefusals
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
+from barnabas_broker.metadata.scram_records import ScramCredentialRecord
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -54,6 +57,8 @@ class BrokerCommands:
     _sessions: BrokerSessions
     _refused: ConnectionRefusals
     _scheduled_elections: ScheduledElections
+    first_credentials: Sequence[ScramCredentialRecord] = ()
+    """Of `barnabas.bootstrap.users.file`, for a cluster that has none."""
     _relieve_at_ms = 0  # when leaders whose disks fill up are looked at again
 
     @property
@@ -93,11 +98,22 @@ class BrokerCommands:
                 and self._sessions.is_alive(node_id, known.epoch, now_ms),
             )
             records += features.founding(image, registration.features, self._min_in_sync)
+            records += self._found_credentials(image, records)
             self._sessions.registered(node_id, epoch, now_ms, connection)
             self._refused.forget(node_id)
             return records, epoch
 
         return await self.submit(command, is_prompt=True)
+
+    def _found_credentials(
+        self, image: MetadataImage, records: Sequence[MetadataRecord]
+    ) -> list[MetadataRecord]:
+        """The records of the first users, behind others that are to be written now."""
+        if not self.first_credentials:
+            return []
+        return scram_credentials.founding(
+            brokers.after(image, records), self.first_credentials, secret_bytes
+        )
 
     async def heartbeat(
         self, heartbeat: Heartbeat, connection: Hashable | None = OWN_PROCESS

@@ -41,7 +41,7 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 
-class Controller(Administration, BrokerCommands):
+class Controller(BrokerCommands, Administration):
     """The controller of one node, active or not."""
 
     def __init__(

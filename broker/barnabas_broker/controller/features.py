@@ -41,6 +41,7 @@ from barnabas_broker.controller.eligible_replicas import BARNABAS_VERSION
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.metadata.records import FeatureRecord, MetadataRecord
+from barnabas_broker.metadata.scram_records import DecoySecretRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -161,6 +162,8 @@ def update(
             levels[change.name] = change.level
             if change.name == BARNABAS_VERSION:
                 records += eligible_replicas.level_records(image, change.level, min_in_sync)
+                if change.level < SECURITY_LEVEL and image.decoy_secret:
+                    records.append(DecoySecretRecord(b""))
             records.append(FeatureRecord(change.name, change.level))
     return ([] if validate_only else records), None
 
@@ -203,6 +206,12 @@ def _complaint(
             return f"The partition {leaderless} has no replica in sync: older brokers need one."
     if change.name == BARNABAS_VERSION and change.level < SECURITY_LEVEL and image.acls:
         return f"There are {len(image.acls)} ACLs: older brokers would not heed them."
+    if (
+        change.name == BARNABAS_VERSION
+        and change.level < SECURITY_LEVEL
+        and image.scram_credentials
+    ):
+        return "There are SCRAM credentials, which older brokers do not know: remove them first."
     if change.level < current and change.upgrade_type == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "

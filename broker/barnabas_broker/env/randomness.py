@@ -1,6 +1,7 @@
 """Randomness: the draws that placement, identifiers and jitter need.
 
-Not a source of keys or secrets. A simulation replays a run by putting a seeded source in.
+Draws are not a source of keys or secrets: that is `secret_bytes`. A simulation replays a run by
+putting a seeded source in.
 """
 
 import os
@@ -9,6 +10,10 @@ from collections.abc import Callable, MutableSequence
 from typing import Any, Protocol
 
 _FIRST_SIX_BITS_OF_A_DASH = 62  # the digit that base64's url-safe alphabet writes as '-'
+
+
+secret_bytes: Callable[[int], bytes] = os.urandom
+"""So many bytes that nobody can guess."""
 
 
 class Random(Protocol):

@@ -32,6 +32,9 @@ def handle(
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         in_flight.session.client_software = (name, version)
+    login = in_flight.session.login
+    if login is not None:
+        login.versions_sent()
     image = services.image
     return ApiVersionsResponse(
         supported_features=[

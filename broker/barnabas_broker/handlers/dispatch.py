@@ -204,6 +204,20 @@ class Dispatcher:
         elif response is not None:
             self._respond(api, in_flight, request, response)
 
+    def refuse(self, in_flight: InFlightRequest, code: ErrorCode) -> None:
+        """Respond to a frame whose header was read with an error, in the form of its API.
+
+        Raises: ParseError, UnservedRequestError; the connection is to be closed then.
+        """
+        key, version = in_flight.api_key, in_flight.api_version
+        api = self.apis.get(key) or load_api(self.apis, key)
+        if not api.min_version <= version <= api.max_version:
+            raise UnservedRequestError(f"{api.key.name} version {version} is not served")
+        self._check_size(api, in_flight.frame)
+        position = codec.read_request_header(in_flight.frame).position
+        request = read_whole(api, in_flight.frame, version, position)
+        self.reply(in_flight, error_response(api, request, KafkaError(code)))
+
     def _check_size(self, api: Api, frame: memoryview) -> None:
         if len(frame) > api.bytes_max:
             raise UnservedRequestError(

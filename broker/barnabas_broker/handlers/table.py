@@ -26,6 +26,7 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.SYNC_GROUP: "sync_group",
     ApiKey.DESCRIBE_GROUPS: "describe_groups",
     ApiKey.LIST_GROUPS: "list_groups",
+    ApiKey.SASL_HANDSHAKE: "sasl_handshake",
     ApiKey.API_VERSIONS: "api_versions",
     ApiKey.CREATE_TOPICS: "create_topics",
     ApiKey.DELETE_TOPICS: "delete_topics",
@@ -44,6 +45,7 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
     ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.SASL_AUTHENTICATE: "sasl_authenticate",
     ApiKey.CREATE_PARTITIONS: "create_partitions",
     ApiKey.DELETE_GROUPS: "delete_groups",
     ApiKey.ELECT_LEADERS: "elect_leaders",
@@ -56,6 +58,8 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
     ApiKey.ALTER_CLIENT_QUOTAS: "alter_client_quotas",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "describe_user_scram_credentials",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "alter_user_scram_credentials",
     ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKey.UNREGISTER_BROKER: "unregister_broker",
     ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
@@ -129,6 +133,9 @@ FORWARDED: dict[ApiKey, Repetition] = {
     ApiKey.ALTER_CLIENT_QUOTAS: Repetition(False, "would undo what others have set since"),
     ApiKey.CREATE_ACLS: Repetition(False, "would bring back what others have deleted since"),
     ApiKey.DELETE_ACLS: Repetition(False, "would delete what others have created since"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Repetition(
+        False, "would undo what others have set since, a password that was changed"
+    ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Repetition(
         False, "would undo a later reassignment or its cancellation"
     ),

@@ -25,6 +25,7 @@ from barnabas_broker.metadata.image import (
     MetadataImage,
 )
 from barnabas_broker.metadata.records import QuotaEntity
+from barnabas_broker.metadata.scram_records import CredentialKey, ScramCredentialRecord
 from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.security.acl.acl import Acl
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 UpdateQuotas = Callable[
     [Mapping[QuotaEntity, Mapping[str, float]], Iterable[QuotaEntity] | None], None
+]
+UpdateCredentials = Callable[
+    [Mapping[CredentialKey, ScramCredentialRecord], bytes, Iterable[CredentialKey] | None], None
 ]
 UpdateSubscriptions = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Takes the settings of the subscriptions to metrics of clients, by name."""
@@ -57,6 +61,7 @@ class BrokerMetadataPublisher:
         applied: Callable[[MetadataDelta | None, MetadataImage], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         update_quotas: UpdateQuotas = lambda quotas, changed: None,
+        update_credentials: UpdateCredentials = lambda credentials, secret, changed: None,
         update_subscriptions: UpdateSubscriptions = lambda subscriptions: None,
         update_acls: UpdateAcls = lambda acls, changes: None,
     ) -> None:
@@ -74,6 +79,7 @@ class BrokerMetadataPublisher:
         self._applied = applied
         self._spawn = spawn
         self._update_quotas = update_quotas
+        self._update_credentials = update_credentials
         self._update_subscriptions = update_subscriptions
         self._update_acls = update_acls
         replicas.future_logs.on_moved.append(self._is_in_place)
@@ -83,6 +89,12 @@ class BrokerMetadataPublisher:
         """Apply a change; with no delta, the whole image."""
         if delta is None or delta.changed_acls:
             self._update_acls(image.acls, None if delta is None else delta.acl_changes())
+        if delta is None or delta.changed_credentials:
+            self._update_credentials(
+                image.scram_credentials,
+                image.decoy_secret,
+                None if delta is None else delta.changed_credentials,
+            )
         if delta is None or delta.changed_quotas:
             self._update_quotas(
                 image.client_quotas, None if delta is None else delta.changed_quotas

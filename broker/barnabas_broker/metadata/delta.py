@@ -36,6 +36,12 @@ from barnabas_broker.metadata.records import (
     SnapshotRecord,
     TopicRecord,
 )
+from barnabas_broker.metadata.scram_records import (
+    CredentialKey,
+    DecoySecretRecord,
+    RemoveScramCredentialRecord,
+    ScramCredentialRecord,
+)
 from barnabas_broker.security.acl.acl import Acl
 
 
@@ -64,7 +70,8 @@ class MetadataDelta:
 
     `changed_topics` holds the names whose topic or partitions are new or different, `created` and
     `deleted` names with the ids concerned, `changed_configs` pairs of resource type and name,
-    `changed_quotas` what entities have from now on, `changed_acls` what ids of ACLs stand for.
+    `changed_quotas` what entities have from now on, `changed_credentials` those of users,
+    `changed_acls` what ids of ACLs stand for.
     """
 
     __slots__ = (
@@ -74,6 +81,8 @@ class MetadataDelta:
         "_cluster_id",
         "_configs",
         "_controller_id",
+        "_credentials",
+        "_decoy_secret",
         "_epoch",
         "_features",
         "_next_producer_id",
@@ -82,6 +91,7 @@ class MetadataDelta:
         "changed_acls",
         "changed_brokers",
         "changed_configs",
+        "changed_credentials",
         "changed_quotas",
         "changed_topics",
         "created",
@@ -99,6 +109,8 @@ class MetadataDelta:
         self.changed_brokers: dict[int, None] = {}
         self.changed_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         self.changed_acls: dict[bytes, Acl | None] = {}
+        # None where one is gone.
+        self.changed_credentials: dict[CredentialKey, ScramCredentialRecord | None] = {}
         self._by_name: dict[str, TopicImage] | None = None
         self._by_id: dict[bytes, TopicImage] | None = None
         # Partitions of the topics that records touch, until `build` makes images of them.
@@ -106,6 +118,8 @@ class MetadataDelta:
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._brokers: dict[int, BrokerImage] | None = None
         self._features: dict[str, int] | None = None
+        self._credentials: dict[CredentialKey, ScramCredentialRecord] | None = None
+        self._decoy_secret = image.decoy_secret
         self._cluster_id = image.cluster_id
         self._controller_id = image.controller_id
         self._next_producer_id = image.next_producer_id
@@ -142,6 +156,8 @@ class MetadataDelta:
                 self._apply_client_quota(record)
             case AclRecord() | RemoveAclRecord():
                 self._apply_to_acls(record)
+            case ScramCredentialRecord() | RemoveScramCredentialRecord() | DecoySecretRecord():
+                self._apply_credential(record)
             case ProducerIdsRecord():
                 self._next_producer_id = record.next_producer_id
             case _:
@@ -173,6 +189,10 @@ class MetadataDelta:
             if self.changed_quotas
             else image.client_quotas,
             acls=image.acls.updated(self.changed_acls) if self.changed_acls else image.acls,
+            scram_credentials=image.scram_credentials
+            if self._credentials is None
+            else self._credentials,
+            decoy_secret=self._decoy_secret,
         )
 
     def acl_changes(self) -> dict[Acl, bool]:
@@ -314,6 +334,21 @@ class MetadataDelta:
             self._features[record.name] = record.level
         else:
             self._features.pop(record.name, None)
+
+    def _apply_credential(
+        self, record: ScramCredentialRecord | RemoveScramCredentialRecord | DecoySecretRecord
+    ) -> None:
+        if isinstance(record, DecoySecretRecord):
+            self._decoy_secret = record.secret
+            return
+        credentials = self._credentials
+        if credentials is None:
+            credentials = self._credentials = dict(self.image.scram_credentials)
+        if isinstance(record, ScramCredentialRecord):
+            credentials[record.key] = self.changed_credentials[record.key] = record
+        else:
+            credentials.pop(record.key, None)
+            self.changed_credentials[record.key] = None
 
     def _apply_client_quota(self, record: ClientQuotaRecord) -> None:
         known = self.changed_quotas.get(record.entity)

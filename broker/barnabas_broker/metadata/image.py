@@ -16,6 +16,7 @@ from typing import Final
 
 from barnabas_broker.metadata.acl_table import NO_ACLS, AclTable
 from barnabas_broker.metadata.records import ListenerAddress, QuotaEntity, SupportedFeature
+from barnabas_broker.metadata.scram_records import CredentialKey, ScramCredentialRecord
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 NO_LEADER: Final = -1
@@ -126,6 +127,8 @@ class MetadataImage:
     # By entity, then by key (KIP-546); an entity without quotas is not here.
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     acls: AclTable = NO_ACLS
+    scram_credentials: Mapping[CredentialKey, ScramCredentialRecord] = field(default_factory=dict)
+    decoy_secret: bytes = field(default=b"", repr=False)  # empty until there was a credential
     # Whether records of a newer release are left out: then no snapshot is made of it.
     has_unknown: bool = False
 

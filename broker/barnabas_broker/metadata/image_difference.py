@@ -23,6 +23,10 @@ from barnabas_broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas_broker.metadata.scram_records import (
+    DecoySecretRecord,
+    RemoveScramCredentialRecord,
+)
 from barnabas_broker.metadata.snapshot import broker_records, partition_record
 
 
@@ -59,6 +63,7 @@ def _records(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]
             yield FeatureRecord(name, new.features.get(name, 0))
     yield from _quotas(old, new)
     yield from _acls(old, new)
+    yield from _credentials(old, new)
     yield ProducerIdsRecord(0, 0, new.next_producer_id)
 
 
@@ -79,6 +84,17 @@ def _acls(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
     for acl_id, acl in changes.items():
         if acl is not None:
             yield AclRecord(acl_id, acl)
+
+
+def _credentials(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
+    if old.decoy_secret != new.decoy_secret:
+        yield DecoySecretRecord(new.decoy_secret)
+    for key, credential in new.scram_credentials.items():
+        if old.scram_credentials.get(key) != credential:
+            yield credential
+    for user, mechanism in old.scram_credentials:
+        if (user, mechanism) not in new.scram_credentials:
+            yield RemoveScramCredentialRecord(user, mechanism)
 
 
 def _topic(old: TopicImage | None, new: TopicImage) -> Iterator[MetadataRecord]:

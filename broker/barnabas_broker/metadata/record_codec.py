@@ -27,6 +27,11 @@ from barnabas_broker.metadata.records import (
     SnapshotRecord,
     TopicRecord,
 )
+from barnabas_broker.metadata.scram_records import (
+    DecoySecretRecord,
+    RemoveScramCredentialRecord,
+    ScramCredentialRecord,
+)
 from barnabas_broker.metadata.wire import RecordReader, RecordWriter
 from barnabas_protocol.errors import ParseError
 
@@ -47,6 +52,9 @@ for _record in (
     ClientQuotaRecord,
     AclRecord,
     RemoveAclRecord,
+    ScramCredentialRecord,
+    RemoveScramCredentialRecord,
+    DecoySecretRecord,
 ):
     _READERS[_record.type_number] = _record.read
     _VERSIONS[_record.type_number] = _record.version

@@ -29,6 +29,7 @@ from barnabas_broker.metadata.records import (
     SnapshotRecord,
     TopicRecord,
 )
+from barnabas_broker.metadata.scram_records import DecoySecretRecord
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import check_crc, iterate_headers
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
@@ -82,6 +83,9 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             yield ClientQuotaRecord(entity, key, limit)
     for acl_id, acl in image.acls.items():
         yield AclRecord(acl_id, acl)
+    if image.decoy_secret:
+        yield DecoySecretRecord(image.decoy_secret)
+    yield from image.scram_credentials.values()
     yield ProducerIdsRecord(0, 0, image.next_producer_id)
 
 

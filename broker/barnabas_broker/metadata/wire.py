@@ -58,6 +58,11 @@ class RecordWriter:
             raise ValueError(f"there are {len(value)} bytes, not {size}")
         self.buffer += value
 
+    def data(self, value: bytes) -> None:
+        """Write the length, then the bytes as they are."""
+        self.unsigned(len(value))
+        self.buffer += value
+
     def string(self, value: str) -> None:
         """Write the length in bytes, then UTF-8."""
         data = value.encode()
@@ -124,6 +129,10 @@ class RecordReader:
     def count(self) -> int:
         """Read the number of items of a list."""
         return self._bounded(self.unsigned())
+
+    def data(self) -> bytes:
+        """Read bytes."""
+        return self._take(self._bounded(self.unsigned()))
 
     def string(self) -> str:
         """Read a string."""

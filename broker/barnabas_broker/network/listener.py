@@ -23,6 +23,7 @@ from barnabas_broker.network.connection_limits import (
     describe_peer,
 )
 from barnabas_broker.network.handshakes import Handshake, Handshakes
+from barnabas_broker.network.login import LoginStage
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
@@ -69,6 +70,7 @@ class Listener:
         memory: RequestMemory,
         metrics: NetworkMetrics,
         shared_buffer: SharedBuffer,
+        login: LoginStage | None = None,
         connections_max: int = UNLIMITED,
         backlog: int = 50,
         security_protocol: str = "PLAINTEXT",
@@ -80,7 +82,8 @@ class Listener:
 
         Turn, limits, memory, metrics and shared buffer are those of the broker, the same for all
         its listeners; `connections_max` is this listener's own limit. With `tls` come the
-        handshakes and the turns of encryption, which are the broker's too.
+        handshakes and the turns of encryption, which are the broker's too. With `login`, nobody may
+        do anything before they have logged in.
         """
         self.name = name
         self.host = host
@@ -92,6 +95,7 @@ class Listener:
         self.memory = memory
         self.metrics = metrics
         self.shared_buffer = shared_buffer
+        self.login = login
         # In the order in which they came: that of a set would differ from run to run.
         self.sessions: dict[Session, None] = {}
         self.tls = tls

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.listeners import Endpoint
@@ -17,9 +16,10 @@ from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.half_open import HalfOpenConnections
 from barnabas_broker.network.handshakes import UNITS_OF_BROKERS, UNITS_OF_CLIENTS, Handshakes
 from barnabas_broker.network.listener import Listener
+from barnabas_broker.network.logins import Logins
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
-from barnabas_broker.network.session import InFlightRequest, SessionSettings, TurnEnd
+from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
 from barnabas_broker.network.tls_transport import EncryptionTurns
 from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_protocol.connection.framing import SharedBuffer
@@ -40,6 +40,7 @@ class Listeners:
         dispatch: Callable[[InFlightRequest], None],
         tls: BrokerTls | None = None,
         encryption_turns: EncryptionTurns | None = None,
+        logins: Logins | None = None,
     ) -> None:
         """Make those that the settings name; `tls` is given where one of them has TLS."""
         self._config = config
@@ -58,13 +59,6 @@ class Listeners:
             is_of_brokers: RequestMemory(config.queued_max_request_bytes)
             for is_of_brokers in (False, True)
         }
-        settings = SessionSettings(
-            request_bytes_max=config.socket_request_max_bytes,
-            send_buffer_bytes=config.socket_send_buffer_bytes,
-            receive_buffer_bytes=config.socket_receive_buffer_bytes,
-            idle_ms_max=config.connections_max_idle_ms,
-            in_flight_max=config.barnabas_max_requests_per_connection,
-        )
         shared_buffer = SharedBuffer()
         self.handshakes = {
             is_of_brokers: _handshakes(config, network, loop, clock, is_of_brokers)
@@ -81,9 +75,8 @@ class Listeners:
                 turn=turn,
                 clock=clock,
                 dispatch=dispatch,
-                settings=replace(
-                    settings, takes_envelopes=endpoint.name == config.inter_broker_listener_name
-                ),
+                settings=_session_settings(config, endpoint.name),
+                login=None if logins is None else logins.stages.get(endpoint.name),
                 limits=(
                     self.broker_limits
                     if endpoint.name == config.inter_broker_listener_name
@@ -128,6 +121,15 @@ class Listeners:
     def named(self, name: str) -> Listener:
         """The listener of a name. Raises: KeyError where there is none."""
         return {listener.name: listener for listener in self._listeners}[name]
+
+    def sessions_of(self, name: str) -> list[Session]:
+        """The connections of a listener."""
+        return [
+            session
+            for listener in self._listeners
+            if listener.name == name
+            for session in listener.sessions
+        ]
 
     @property
     def connection_count(self) -> int:
@@ -195,6 +197,19 @@ class Listeners:
     def samples(self) -> Iterator[Sample]:
         """The counters of the network."""
         yield from self.metrics.samples()
+
+
+def _session_settings(config: BrokerConfig, listener: str) -> SessionSettings:
+    sasl = config.sasl.get(listener)
+    return SessionSettings(
+        request_bytes_max=config.socket_request_max_bytes,
+        first_request_bytes_max=0 if sasl is None else sasl.receive_bytes_max,
+        takes_envelopes=listener == config.inter_broker_listener_name,
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        idle_ms_max=config.connections_max_idle_ms,
+        in_flight_max=config.barnabas_max_requests_per_connection,
+    )
 
 
 def _handshakes(

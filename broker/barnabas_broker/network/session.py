@@ -28,6 +28,7 @@ from typing import Protocol, cast
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.connection_limits import describe_peer
+from barnabas_broker.network.login import Login, LoginStage
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.security.allowed_names import AllowedNames
@@ -114,6 +115,7 @@ class SessionHost(Protocol):
     memory: RequestMemory
     metrics: NetworkMetrics
     shared_buffer: SharedBuffer
+    login: LoginStage | None
 
     def admit(self, session: "Session") -> bool:
         """Count a new connection in; False if it is refused: the listener cuts it."""
@@ -245,6 +247,7 @@ class Session(asyncio.BufferedProtocol):
         "is_closed",
         "last_active_ns",
         "listener_name",
+        "login",
         "peer",
         "principal",
         "unread_since_ns",
@@ -281,6 +284,7 @@ class Session(asyncio.BufferedProtocol):
         self.listener_name = listener.name
         self.principal = ANONYMOUS  # until the authenticator knows better
         self.allowed_topics: AllowedNames | None = None  # once an authorizer was asked
+        self.login: Login | None = None  # on listeners with SASL
         self.client_software: tuple[str, str] | None = None
         self.last_active_ns = 0
         self.closing_since_ns = -1  # when it was closed from here
@@ -296,6 +300,9 @@ class Session(asyncio.BufferedProtocol):
             return
         self._is_admitted = True
         self.is_closed = False
+        if self._listener.login is not None:
+            self.login = Login(self, self._listener.login, self._listener.loop)
+            self._dispatch = self.login.take
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         connected = transport.get_extra_info("socket")
         if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
@@ -572,8 +579,22 @@ class Session(asyncio.BufferedProtocol):
     # For handlers and the listener.
 
     def limit_frames(self, bytes_max: int) -> None:
-        """Take frames up to a size from now on; what an authenticator raises after log-in."""
+        """Take frames up to a size from now on."""
         self._receiver.frame_bytes_max = bytes_max
+
+    def begin_requests(self) -> None:
+        """Hand frames to the dispatcher from now on: the client has logged in."""
+        self.limit_frames(self._listener.settings.request_bytes_max)
+        self._dispatch = self._listener.dispatch
+
+    def take_frames_by_login(self) -> None:
+        """Hand frames to the log-in from now on."""
+        assert self.login is not None
+        self._dispatch = self.login.take
+
+    def dispatch_before_login(self, in_flight: InFlightRequest) -> None:
+        """Have the dispatcher handle one request of a client that has not logged in."""
+        self._listener.dispatch(in_flight)
 
     def hold(self) -> None:
         """Hand out no further frame until `release` was called as often as this."""
@@ -632,6 +653,14 @@ class Session(asyncio.BufferedProtocol):
         # Not at once: responses of this turn wait for its writers.
         self._listener.turn.flush(self)
 
+    def end(self, reason: str, kind: str) -> None:
+        """Hand out nothing more, and close when all that is in flight has its response."""
+        if not self._connection.pending:
+            self._fail(kind, reason)
+        elif not self.is_closed:
+            self._listener.closing(self, kind, reason)
+            self.drain()
+
     def drain(self) -> None:
         """Hand out nothing more and close when all that is in flight has its response."""
         if not self.is_closed:
@@ -644,8 +673,9 @@ class Session(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def dispatch_to(self, dispatch: Callable[[InFlightRequest], None]) -> None:
-        """Hand the next frames to somebody else."""
-        self._dispatch = dispatch
+        """Hand the next frames to somebody else, once the client has logged in where it must."""
+        if self.login is None or self.login.is_through:
+            self._dispatch = dispatch
 
     def abort(self) -> None:
         """Close at once; nothing more is sent."""

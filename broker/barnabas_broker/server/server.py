@@ -14,15 +14,17 @@ from barnabas_broker.admin.admin_server import AdminServer
 from barnabas_broker.admin.broker_status import status_of
 from barnabas_broker.admin.deferred_admin_server import DeferredAdminServer
 from barnabas_broker.arbiter.arbiter import Arbiter
+from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.log_comparison import LogEnds, TopicIdPartition
 from barnabas_broker.controller.log_end_requests import LogEndRequests
+from barnabas_broker.controller.scram_credentials import first_credentials
 from barnabas_broker.env.clock import Clock, SystemClock
 from barnabas_broker.env.disk import Disk, RealDisk
 from barnabas_broker.env.network import Network, RealNetwork
-from barnabas_broker.env.randomness import Random, SystemRandom
+from barnabas_broker.env.randomness import Random, SystemRandom, secret_bytes
 from barnabas_broker.handlers.client_quotas import ClientQuotas
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.producer_id_block import ProducerIdBlock
@@ -43,6 +45,7 @@ from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.broker_connections import BrokerConnections
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.listeners import Listeners
+from barnabas_broker.network.logins import Logins
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.network.tls_transport import EncryptionTurns
 from barnabas_broker.purgatory.timer import Timer
@@ -50,6 +53,7 @@ from barnabas_broker.replication.turn import Turn
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_broker.security.acl.standard_authorizer import standard_authorizer
 from barnabas_broker.security.authorizer import Authorizer
+from barnabas_broker.security.bootstrap_users import parse_bootstrap_users
 from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_broker.server.background import BackgroundTasks
@@ -145,6 +149,7 @@ class Server:
         await self._disk.run(self.logs.open_directories)
         self._build()
         await self.control.recover()
+        await self._read_first_users()
         await self.logs.begin_writing()
         self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
         self._connect()
@@ -159,6 +164,8 @@ class Server:
         if self._standard_authorizer is not None:
             self.collector.register(self._standard_authorizer.samples)
         self.dispatcher = Dispatcher(self._services())
+        self.logins.refuse_by(self.dispatcher.refuse)
+        self.collector.register(self.logins.samples)
         register_samples(
             self.collector,
             listeners=self.listeners,
@@ -194,6 +201,7 @@ class Server:
             applied=self.membership.note_applied,
             spawn=self._background.spawn,
             update_quotas=self.quotas.update,
+            update_credentials=self.logins.update,
             update_subscriptions=self.client_metrics.update,
             update_acls=self._update_acls,
         )
@@ -260,7 +268,8 @@ class Server:
         self.replicas = self.data.replicas
         self.groups = self.data.groups
         self.gate = RequestGate()
-        shared = (self.tls, encryption_turns)
+        self.logins = Logins(config, clock=clock, run=self._disk.run, spawn=self._background.spawn)
+        shared = (self.tls, encryption_turns, self.logins)
         self.listeners = Listeners(
             config, self._network, loop, self.turn, clock, self.gate, *shared
         )
@@ -271,6 +280,19 @@ class Server:
             on_measured=self._choose_dispatch,
         )
         self.dynamic.subscribe(self._take_over_settings)
+
+    async def _read_first_users(self) -> None:
+        """Have the users of a file ready for a cluster that has no credentials (SEC-61)."""
+        path = self.config.barnabas_bootstrap_users_file
+        if path is None or self.control.quorum.pending_image.scram_credentials:
+            return
+        try:
+            users = parse_bootstrap_users(await self._disk.run(self._disk.read_bytes, path))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"barnabas.bootstrap.users.file: {path}: {error}") from error
+        self.control.controller.first_credentials = await self._disk.run(
+            first_credentials, users, secret_bytes
+        )
 
     def _connect(self) -> None:
         """Join the parts that need the recovered metadata log."""

@@ -106,7 +106,6 @@ def test_node_id_and_broker_id_are_one_setting() -> None:
             "more than replica.lag.time.max.ms, which is 599",
         ),
         ({"listeners": "MINE://:9092"}, "has no protocol for MINE"),
-        ({"listeners": "SASL_SSL://:9092"}, "only PLAINTEXT and SSL are served"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "different name"),
         ({"listeners": " "}, "at least one listener"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "cannot be reached"),

@@ -10,12 +10,13 @@ from barnabas_broker.config import parse, reference, topic_settings
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
 from barnabas_broker.config.definitions import USED, BrokerSetting
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
+from barnabas_broker.config.sasl_settings import SASL
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
 
 ROOT = Path(__file__).parents[3]
 BROKER = ROOT / "broker" / "barnabas_broker"
-ALL_SETTINGS = (*BROKER_SETTINGS, *IGNORED_SETTINGS, *TOPIC_SETTINGS)
+ALL_SETTINGS = (*BROKER_SETTINGS, *SASL, *IGNORED_SETTINGS, *TOPIC_SETTINGS)
 
 # Where a default is not Kafka's on purpose; the row in the table says why.
 OTHER_DEFAULTS = {
@@ -108,6 +109,10 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "barnabas.flush.policy"),
         ("broker", "barnabas.max.requests.per.connection"),
         ("broker", "barnabas.tail.cache.bytes"),
+        ("broker", "barnabas.allow.plain.without.tls"),
+        ("broker", "barnabas.bootstrap.users.file"),
+        ("broker", "barnabas.sasl.disconnect.on.credential.change"),
+        ("broker", "barnabas.scram.previous.credential.ms"),
         ("broker", "cluster.id"),
         ("broker", "metadata.min.members"),
         ("broker", "metadata.members"),
@@ -132,14 +137,14 @@ def test_default_is_valid_and_in_the_form_that_is_reported(setting: BrokerSettin
 
 def test_no_key_is_in_a_table_twice() -> None:
     """One row says all about a setting."""
-    broker_keys = [setting.name for setting in (*BROKER_SETTINGS, *IGNORED_SETTINGS)]
+    broker_keys = [setting.name for setting in (*BROKER_SETTINGS, *SASL, *IGNORED_SETTINGS)]
     assert len(set(broker_keys)) == len(broker_keys)
     assert [setting.name for setting in TOPIC_SETTINGS] == sorted(topic_settings.BY_KEY)
 
 
 def test_configuration_objects_have_an_attribute_for_each_row_that_takes_effect() -> None:
     """What is in the table is parsed; what is parsed is in the table."""
-    broker = {field.name for field in fields(parse.BrokerConfig)} - {"properties", "tls"}
+    broker = {field.name for field in fields(parse.BrokerConfig)} - {"properties", "tls", "sasl"}
     assert broker == {setting.attribute for setting in BROKER_SETTINGS}
     topic = {field.name for field in fields(LogConfig)}
     assert topic == {setting.attribute for setting in TOPIC_SETTINGS if setting.support == USED}
@@ -152,6 +157,7 @@ def test_settings_that_are_said_to_take_effect_are_read_somewhere() -> None:
         "broker_settings.py",
         "cluster_settings.py",
         "log_settings.py",
+        "sasl_settings.py",
         "share_group_settings.py",
         "dynamic.py",
     }

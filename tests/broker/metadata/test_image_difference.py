@@ -23,6 +23,11 @@ from barnabas_broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas_broker.metadata.scram_records import (
+    DecoySecretRecord,
+    RemoveScramCredentialRecord,
+    ScramCredentialRecord,
+)
 from barnabas_broker.security.acl.acl import Acl
 
 Step = tuple[int, int, int]
@@ -77,6 +82,13 @@ def record_of(image: MetadataImage, step: Step, offset: int) -> MetadataRecord |
             return AclRecord(id_of(acl), acl)
         case 12 if len(image.acls) > which:
             return RemoveAclRecord(tuple(acl_id for acl_id, _ in image.acls.items())[: which + 1])
+        case 13:
+            if value == 0:
+                return RemoveScramCredentialRecord(f"user-{which}", 1)
+            data = bytes([value])
+            return ScramCredentialRecord(f"user-{which}", 1, 4096, data, data, data)
+        case 14:
+            return DecoySecretRecord(bytes([value]))
     return None
 
 
@@ -90,7 +102,7 @@ def grown(image: MetadataImage, steps: list[Step]) -> MetadataImage:
     return image
 
 
-steps = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.integers(0, 3)), max_size=40)
+steps = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 5), st.integers(0, 3)), max_size=40)
 
 
 @given(before=steps, after=steps)

@@ -27,6 +27,7 @@ from barnabas_broker.controller import (
     partitions,
     producer_ids,
     reassignment,
+    scram_credentials,
     topics,
 )
 from barnabas_broker.controller.brokers import Registration
@@ -35,6 +36,11 @@ from barnabas_broker.controller.configs import ConfigChange, ResourceChange
 from barnabas_broker.controller.features import FeatureChange, UpgradeType
 from barnabas_broker.controller.partitions import NewPartitions
 from barnabas_broker.controller.reassignment import Reassigned
+from barnabas_broker.controller.scram_credentials import (
+    CredentialDeletion,
+    CredentialRules,
+    CredentialUpsertion,
+)
 from barnabas_broker.controller.topics import NewTopic, TopicDefaults
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import (
@@ -106,6 +112,7 @@ class Walk:
             self._changes_quotas,
             self._creates_acls,
             self._deletes_acls,
+            self._changes_credentials,
             self._allocates,
             self._changes_level,
             self._loses_directory,
@@ -251,6 +258,22 @@ class Walk:
             AclFilter(resource_name=self.pick.choice(NAMES)),
         ]
         return acls.delete(image, acls.plan_deletion(image.acls, wanted))[0]
+
+    def _changes_credentials(self, image: MetadataImage) -> Sequence[MetadataRecord]:
+        user, rules = (
+            self.pick.choice(("alice", "bob")),
+            CredentialRules(may_change=lambda user: True, overlap_ms=5, now_ms=7, new_secret=bytes),
+        )
+        if self.pick.random() < 0.4:
+            return scram_credentials.alter(image, [CredentialDeletion(user, 1)], [], rules)[0]
+        change = CredentialUpsertion(
+            user=user,
+            mechanism=1,
+            iterations=4096,
+            salt=self.pick.choice((b"salt", b"other")),
+            salted_password=bytes([self.pick.randrange(3)]),
+        )
+        return scram_credentials.alter(image, [], [change], rules)[0]
 
     def _allocates(self, image: MetadataImage) -> Sequence[MetadataRecord]:
         broker = self._broker(image)

@@ -26,11 +26,18 @@ from barnabas_broker.metadata.records import (
     SupportedFeature,
     TopicRecord,
 )
+from barnabas_broker.metadata.scram_records import (
+    DecoySecretRecord,
+    FormerKeys,
+    RemoveScramCredentialRecord,
+    ScramCredentialRecord,
+)
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_protocol.errors import ParseError
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
 UUIDS = st.binary(min_size=16, max_size=16)
+KEYS = st.binary(max_size=64)
 TEXTS = st.text(max_size=20)
 NODES = st.lists(st.integers(0, 1 << 31), max_size=4).map(tuple)
 RECORDS = st.one_of(
@@ -81,6 +88,18 @@ RECORDS = st.one_of(
         TEXTS,
         st.none() | st.floats(allow_nan=False),
     ),
+    st.builds(
+        ScramCredentialRecord,
+        user=TEXTS,
+        mechanism=NUMBERS,
+        iterations=NUMBERS,
+        salt=KEYS,
+        stored_key=KEYS,
+        server_key=KEYS,
+        former=st.none() | st.builds(FormerKeys, NUMBERS, KEYS, KEYS),
+    ),
+    st.builds(RemoveScramCredentialRecord, TEXTS, NUMBERS),
+    st.builds(DecoySecretRecord, KEYS),
 )
 
 
@@ -113,6 +132,15 @@ def test_bytes_are_those_of_the_document() -> None:
         "06 01 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f ac 02 02 01 02 01 01 01 05 06 00"
         " 00 00"
     )
+
+
+def test_keys_of_a_credential_are_not_shown() -> None:
+    """SEC-114: a record in a log line or an exception gives nothing to guess passwords from."""
+    keys = FormerKeys(7, b"former-stored", b"former-server")
+    record = ScramCredentialRecord("alice", 2, 4096, b"salt", b"stored", b"server", keys)
+    shown = repr(record) + repr(keys) + repr(DecoySecretRecord(b"secret-bytes"))
+    for secret in ("salt=", "stored", "server", "secret-bytes"):
+        assert secret not in shown.replace("DecoySecretRecord", "")
 
 
 def test_partition_record_of_version_0_has_no_reassignment() -> None:

@@ -77,11 +77,10 @@ def test_a_quota_entity_is_the_same_however_it_is_written() -> None:
 
 
 def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str) -> None:
-    """Rights, credentials and tokens are not served yet."""
+    """Rights and tokens are not served yet."""
 
     async def run() -> None:
         async with connected(barnabas) as (_, admin):
-            change = ScramUpsertion(user="alice", password="secret")
             binding = AclBinding(
                 resource_type=AclResourceType.TOPIC,
                 resource_name="a",
@@ -91,14 +90,12 @@ def test_barnabas_says_in_one_line_what_it_does_not_serve(barnabas: str) -> None
             errors = [
                 (await admin.acls.create([binding]))[binding].error,
                 (await admin.acls.delete([AclFilter()]))[AclFilter()].error,
-                (await admin.scram.alter([change]))["alice"].error,
             ]
             for error in errors:
                 assert isinstance(error, UnsupportedError)
                 assert "\n" not in str(error)
             for call in (
                 admin.acls.list(),
-                admin.scram.describe(),
                 admin.tokens.list(),
                 admin.tokens.create(),
                 admin.tokens.renew(b"hmac"),

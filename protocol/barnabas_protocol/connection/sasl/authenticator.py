@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas_protocol.api import ApiKey
@@ -39,6 +40,11 @@ from barnabas_protocol.messages.sasl_handshake import SaslHandshakeRequest, Sasl
 REAUTHENTICATION_MS_MIN: Final = 1_000
 """A connection that logs in again sooner is refused."""
 
+FAILED: Final = (
+    "Authentication failed during authentication due to invalid credentials with SASL mechanism {}"
+)
+"""Kafka's words, the same for every cause."""
+
 
 class Admission(Enum):
     """What to do with a request, before it is handled."""
@@ -51,10 +57,14 @@ class Admission(Enum):
 
 
 class Respond(NamedTuple):
-    """Send a response; the connection is to be closed behind it if `closes`."""
+    """Send a response; the connection is to be closed behind it if `closes`.
+
+    The reason is for the log: it may say more than the client is told.
+    """
 
     response: SaslHandshakeResponse | SaslAuthenticateResponse
     closes: bool = False
+    reason: str = ""
 
 
 class RespondToken(NamedTuple):
@@ -88,13 +98,13 @@ class SaslServerAuthenticator:
         self,
         mechanisms: Mapping[str, Callable[[], SaslServer]],
         *,
-        session_lifetime_ms_max: int = 0,
+        session_lifetimes_ms: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Make one for a new connection.
 
         `mechanisms` makes an exchange for each mechanism that is enabled, in the order in which
         clients learn them. A session lasts as long as its token and at most
-        `session_lifetime_ms_max`; 0 is no limit.
+        `session_lifetimes_ms` of its mechanism; 0 is no limit.
         """
         self.username: str | None = None
         """Who has logged in."""
@@ -102,7 +112,9 @@ class SaslServerAuthenticator:
         self.expires_at_ms: int | None = None
         """When the session ends unless the client logs in again."""
         self._mechanisms = mechanisms
-        self._session_lifetime_ms_max = session_lifetime_ms_max
+        self._session_lifetimes_ms = session_lifetimes_ms
+        self.begun = ""
+        """The mechanism of the last handshake, one of those that are enabled."""
         self._phase = _Phase.INITIAL
         self._exchange: SaslServer | None = None
         self._since_ms = 0
@@ -149,22 +161,26 @@ class SaslServerAuthenticator:
         if self._phase not in (_Phase.INITIAL, _Phase.VERSIONS_KNOWN, _Phase.AUTHENTICATED):
             return self._refuse_handshake(ErrorCode.ILLEGAL_SASL_STATE)
         create = self._mechanisms.get(request.mechanism)
-        if create is None or (is_again and request.mechanism != self.mechanism):
+        if create is None:
             return self._refuse_handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-        self._exchange = create()
+        # Of another mechanism than before, as in Kafka, the next token is refused.
+        is_other = is_again and request.mechanism != self.mechanism
+        self._exchange = None if is_other else create()
+        self.begun = request.mechanism
         self._phase = _Phase.TOKENS if version > 0 else _Phase.BARE_TOKENS
         return Respond(SaslHandshakeResponse(mechanisms=list(self._mechanisms)))
 
     def _refuse_handshake(self, code: ErrorCode) -> Respond:
         self._phase = _Phase.FAILED
         response = SaslHandshakeResponse(error_code=code, mechanisms=list(self._mechanisms))
-        return Respond(response, closes=True)
+        return Respond(response, closes=True, reason=code.name)
 
     def authenticate(self, request: SaslAuthenticateRequest, now_ms: int) -> Outcome | Question:
         """Take the token in a request."""
         if self._phase is not _Phase.TOKENS:
             code = ErrorCode.ILLEGAL_SASL_STATE
-            return Respond(SaslAuthenticateResponse(error_code=code), closes=not self.username)
+            response = SaslAuthenticateResponse(error_code=code)
+            return Respond(response, closes=not self.username, reason=code.name)
         return self._take(bytes(request.auth_bytes), now_ms)
 
     def receive_token(self, token: bytes, now_ms: int) -> Outcome | Question:
@@ -186,7 +202,8 @@ class SaslServerAuthenticator:
 
     def _take(self, token: bytes, now_ms: int) -> Outcome | Question:
         exchange = self._exchange
-        assert exchange is not None
+        if exchange is None:
+            return self._fail(SaslError(self.begun, f"the log-in before was by {self.mechanism}"))
         try:
             if len(token) > TOKEN_BYTES_MAX:
                 raise SaslError(exchange.mechanism, "the token is too long")
@@ -206,7 +223,8 @@ class SaslServerAuthenticator:
         assert exchange is not None
         if self.username is not None and step.username != self.username:
             return self._fail(SaslError(exchange.mechanism, "the user is another than before"))
-        limits = (self._session_lifetime_ms_max or None, step.lifetime_ms)
+        lifetime_ms_max = self._session_lifetimes_ms.get(exchange.mechanism, 0)
+        limits = (lifetime_ms_max or None, step.lifetime_ms)
         lifetime_ms = min((limit for limit in limits if limit is not None), default=0)
         outcome = self._token_out(step.token, lifetime_ms)
         self._phase = _Phase.AUTHENTICATED
@@ -226,9 +244,9 @@ class SaslServerAuthenticator:
         self._phase, self._exchange = _Phase.FAILED, None
         if was_bare:
             return CloseConnection(str(error))
-        # OAUTHBEARER's refusal is JSON for the client to read.
-        text = error.reason if error.reason.startswith("{") else f"Authentication failed: {error}"
+        # OAUTHBEARER's refusal is JSON for the client to read. Others learn nothing of the cause.
+        text = error.reason if error.reason.startswith("{") else FAILED.format(error.mechanism)
         response = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text
         )
-        return Respond(response, closes=True)
+        return Respond(response, closes=True, reason=str(error))

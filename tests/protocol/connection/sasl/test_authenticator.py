@@ -165,7 +165,7 @@ def test_a_session_ends_with_its_token_or_its_limit(
     limit_ms: int, token_ms: int | None, told_ms: int, expires_at_ms: int | None
 ) -> None:
     """KIP-368: the client is told, so that it logs in again in time."""
-    login = fresh(session_lifetime_ms_max=limit_ms)
+    login = fresh(session_lifetimes_ms={"PLAIN": limit_ms})
     handshake(login, now_ms=1_000)
     authenticate(login, ALICE, 1_000)
     outcome = login.provide(Accepted(username="alice", lifetime_ms=token_ms), 1_000)
@@ -216,10 +216,13 @@ def test_a_connection_stays_that_of_its_user() -> None:
 
 
 def test_a_connection_stays_with_its_mechanism() -> None:
-    """As does Kafka's."""
+    """SEC-30: as in Kafka the handshake is answered, and the next token refused."""
     login = logged_in()
     outcome = handshake(login, "OAUTHBEARER", now_ms=5_000)
-    assert outcome.closes
+    assert not outcome.closes
+    refusal = authenticate(login, OAuthBearerSaslClient("abc").first(), 5_000)
+    assert refusal.closes
+    assert refusal.response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert not login.is_authenticated
 
 
