@@ -44,17 +44,28 @@ START_ERRORS = (
 )
 
 
-def run_broker(properties: Mapping[str, str], on_ready: Callable[[], None] | None = None) -> int:
+OnReady = Callable[[Server], None]
+
+
+def run_broker(properties: Mapping[str, str]) -> int:
     """Run a broker until it is told to stop; returns the exit code."""
-    allow_many_open_files()
     try:
-        return uvloop.run(_run(properties, on_ready))
+        return serve(properties)
     except START_ERRORS as error:
         logger.critical("the broker cannot run: %s", error)
         return 1
 
 
-async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | None) -> int:
+def serve(properties: Mapping[str, str], on_ready: OnReady | None = None) -> int:
+    """Run a broker until it is told to stop; returns the exit code.
+
+    `on_ready` is called on its loop when it serves. Raises: one of START_ERRORS.
+    """
+    allow_many_open_files()
+    return uvloop.run(_run(properties, on_ready))
+
+
+async def _run(properties: Mapping[str, str], on_ready: OnReady | None) -> int:
     server = Server(properties)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -81,7 +92,7 @@ async def _run(properties: Mapping[str, str], on_ready: Callable[[], None] | Non
             keep_freed_memory()
             loop.call_later(FORGET_START_UP_SECONDS, forget_start_up)
             if on_ready is not None and not stop.is_set():
-                on_ready()
+                on_ready(server)
         await stopping if not stop.is_set() else None
     finally:
         stopping.cancel()

@@ -2,12 +2,13 @@
 
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from barnabas_cli.lookups import key_values
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 @click.command("broker")
@@ -23,22 +24,9 @@ from barnabas_cli.lookups import key_values
 )
 def command(config_path: Path, settings: tuple[str, ...]) -> None:
     """Run one broker with a properties file."""
+    from barnabas_broker.__main__ import run_broker
     from barnabas_broker.config.parse import parse_properties
 
     properties = parse_properties(config_path.read_text(encoding="utf-8"))
-    run({**properties, **key_values(settings, "--set")}, None)
-
-
-def run(properties: dict[str, str], on_ready: Callable[[], None] | None) -> None:
-    """Run a broker until it is told to stop; `on_ready` is called on its loop when it serves.
-
-    The process exits 0 after a clean stop, 1 otherwise.
-    """
-    from barnabas_broker.__main__ import run_broker
-
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    sys.exit(run_broker(properties, on_ready))
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
+    sys.exit(run_broker({**properties, **key_values(settings, "--set")}))

@@ -2,24 +2,30 @@
 
 With -f it makes the topics that manifests declare as soon as it serves. The manifests are checked
 before the broker starts; a topic that cannot be made is told, and the broker stays. Not here:
-several brokers (`dev_cluster.py`).
+several brokers (`dev_cluster.py`), what keeps them from starting (`dev_checks.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from barnabas_cli.dev_checks import HOST, PORT_MAX, WantedPort, check_folder, check_ports, free_port
+from barnabas_cli.failures import CommandError
+
 if TYPE_CHECKING:
+    from barnabas_broker.server import Server
     from barnabas_cli.dev_cluster import DevCluster
     from barnabas_cli.manifests import Loaded
 
 ADMIN_PORT = 9644
 KAFKA_PORT = 9092
-PORT_MAX = 65535
 BROKERS_MAX = 9
 APPLY_TIMEOUT_MS = 60_000
 
@@ -46,15 +52,16 @@ NEXT_STEPS = (
 )
 @click.option(
     "--port",
-    type=click.IntRange(1, PORT_MAX),
+    type=click.IntRange(0, PORT_MAX),
     default=KAFKA_PORT,
     show_default=True,
-    help="Port of the first broker, on 127.0.0.1.",
+    help="Port of the first broker, on 127.0.0.1; 0 for any that is free.",
 )
 @click.option(
     "--admin-port",
     type=click.IntRange(-1, PORT_MAX),
-    help="Port of the admin HTTP.  [default: 9644 for port 9092, and so on upwards]",
+    help="Port of the admin HTTP, -1 for none.  [default: 9644 for port 9092, and so on upwards;"
+    " any that is free for port 0]",
 )
 @click.option(
     "--data",
@@ -83,17 +90,21 @@ def command(
     manifests: tuple[str, ...],
 ) -> None:
     """Run a broker on this machine without configuration, or a cluster of several."""
-    from barnabas_cli.broker import run
-    from barnabas_cli.dev_cluster import DISK_RESERVE_BYTES, DevCluster, brokers_in
+    from barnabas_cli.dev_cluster import DISK_RESERVE_BYTES, DevCluster, brokers_in, ports_of
     from barnabas_cli.lookups import key_values
 
     declared = _declared(manifests)
-    if admin_port is None:
+    if admin_port is None and not port:
+        admin_port = free_port(partial(_admin_ports, count=brokers))
+    elif admin_port is None:
         admin_port = port + ADMIN_PORT - KAFKA_PORT
         if admin_port + brokers - 1 > PORT_MAX:
             raise click.UsageError(f"Say which --admin-port goes with port {port}.")
     if max(port, admin_port) + brokers - 1 > PORT_MAX:
         raise click.UsageError(f"There are no {brokers} ports from {max(port, admin_port)} on.")
+    check_folder(data)
+    if not port and brokers > 1:
+        port = free_port(partial(ports_of, count=brokers))
     if brokers > 1:
         cluster = DevCluster(
             count=brokers,
@@ -125,21 +136,46 @@ def command(
         "group.initial.rebalance.delay.ms": "0",
         **key_values(settings, "--set"),
     }
-    greeting = _greeting(port, admin_port, data)
+    _run_one(properties, port, admin_port, data, declared)
+
+
+def _run_one(
+    properties: dict[str, str], port: int, admin_port: int, data: Path, declared: Loaded | None
+) -> NoReturn:
+    from barnabas_broker.__main__ import START_ERRORS, serve
+    from barnabas_cli.broker import LOG_FORMAT
+    from barnabas_cli.held_log import HeldLog
+
+    check_ports([WantedPort(port, "--port"), *_admin_ports(admin_port, 1)])
+    held = HeldLog(LOG_FORMAT)
+    logging.basicConfig(level=logging.INFO, handlers=[held])
     making: list[asyncio.Task[None]] = []
 
-    def on_ready() -> None:
-        click.echo(greeting)
+    def on_ready(server: Server) -> None:
+        held.show()
+        click.echo(_greeting(server.port, admin_port, data))
         if declared is not None:
             # The broker's loop runs it, and cancels it where the broker stops before it is done.
-            making.append(asyncio.ensure_future(_make_topics(f"127.0.0.1:{port}", declared)))
+            making.append(asyncio.ensure_future(_make_topics(f"{HOST}:{server.port}", declared)))
 
-    run(properties, on_ready)
+    try:
+        exit_code = serve(properties, on_ready)
+    except START_ERRORS as error:
+        held.drop()
+        raise CommandError(f"the broker cannot run: {error}") from error
+    sys.exit(exit_code)
+
+
+def _admin_ports(first: int, count: int) -> list[WantedPort]:
+    return [WantedPort(first + number, "--admin-port") for number in range(count) if first > 0]
 
 
 def _run_cluster(cluster: DevCluster, declared: Loaded | None) -> NoReturn:
-    from barnabas_cli.dev_cluster import run
+    from barnabas_cli.dev_cluster import ports_of, run
 
+    check_ports(
+        [*ports_of(cluster.port, cluster.count), *_admin_ports(cluster.admin_port, cluster.count)]
+    )
     greeting = _greeting(cluster.port, cluster.admin_port, cluster.data, cluster.count)
 
     async def on_ready() -> None:
@@ -152,10 +188,13 @@ def _run_cluster(cluster: DevCluster, declared: Loaded | None) -> NoReturn:
 
 def _greeting(port: int, admin_port: int, data: Path, count: int = 1) -> str:
     """Where the broker is, or where the first of several is, and what to try next."""
-    option = "" if port == KAFKA_PORT else f" -b 127.0.0.1:{port}"
+    # All addresses: the first broker may be the one that is gone.
+    addresses = ",".join(f"{HOST}:{port + number}" for number in range(count))
+    option = "" if addresses == f"{HOST}:{KAFKA_PORT}" else f" -b {addresses}"
     steps = [
         (command.format(option=option, admin_port=admin_port), words)
         for command, words in NEXT_STEPS
+        if admin_port >= 0 or "{admin_port}" not in command
     ]
     width = max(len(command) for command, _ in steps)
     lines = [f"  {command.ljust(width)}   # {words}" for command, words in steps]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from barnabas_cli.dev_checks import PORT_MAX, WantedPort
 from barnabas_cli.failures import FAILED
+from barnabas_cli.held_log import HELD_SECONDS
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -114,6 +117,20 @@ class DevCluster:
         }
 
 
+def ports_of(first: int, count: int) -> list[WantedPort]:
+    """The ports of all listeners of a cluster, and the option that moves them."""
+    from barnabas_broker.config.parse import REPLICATION_PORT_DISTANCE
+
+    away = REPLICATION_PORT_DISTANCE
+    if first + away + count > PORT_MAX:
+        away = -away
+    return [
+        WantedPort(start + number, "--port")
+        for start in (first, first + away)
+        for number in range(count)
+    ]
+
+
 def brokers_in(data: Path) -> int:
     """How many brokers of a cluster have their data there."""
     return len([folder for folder in data.glob("broker-*") if folder.is_dir()])
@@ -150,11 +167,16 @@ async def _run(
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signal_number, stop.set)
     processes = [await _start(file) for file in files]
+    log = _Log()
+    late = loop.call_later(HELD_SECONDS, log.show)
     lines = [
-        asyncio.ensure_future(_relay(number, process)) for number, process in enumerate(processes)
+        asyncio.ensure_future(log.relay(number, process))
+        for number, process in enumerate(processes)
     ]
     ready = asyncio.ensure_future(_tell_ready(cluster, on_ready))
-    await _until_over(processes, files, ready, stop)
+    ready.add_done_callback(lambda _: log.show())
+    await _until_over(processes, files, ready, stop, log)
+    late.cancel()
     ready.cancel()
     await asyncio.gather(ready, return_exceptions=True)
     running = [process for process in processes if process.returncode is None]
@@ -169,6 +191,7 @@ async def _until_over(
     files: list[Path],
     ready: asyncio.Future[None],
     stop: asyncio.Event,
+    log: _Log,
 ) -> None:
     """Wait for the stop, for the last broker's end, or for one that ends before all were ready."""
     stopping = asyncio.ensure_future(stop.wait())
@@ -181,7 +204,10 @@ async def _until_over(
             break
         for end in done:
             number = ends.pop(end)
-            _tell_end(number, processes[number].returncode, files[number], goes_on=ready.done())
+            if ready.done():
+                _tell_end(number, processes[number].returncode, files[number])
+            else:
+                await log.tell_failure(number, processes[number].returncode)
         if not ready.done():
             break
     for task in (stopping, *ends):
@@ -189,13 +215,12 @@ async def _until_over(
     await asyncio.gather(stopping, *ends, return_exceptions=True)
 
 
-def _tell_end(number: int, exit_code: int | None, file: Path, *, goes_on: bool) -> None:
-    then = (
-        f"the others go on. Bring it back with: barnabas broker --config {file}"
-        if goes_on
-        else "stopping the others."
+def _tell_end(number: int, exit_code: int | None, file: Path) -> None:
+    click.echo(
+        f"Error: broker {number} ended with exit code {exit_code}: the others go on. Bring it back"
+        f" with: barnabas broker --config {file}",
+        err=True,
     )
-    click.echo(f"Error: broker {number} ended with exit code {exit_code}: {then}", err=True)
 
 
 async def _start(file: Path) -> asyncio.subprocess.Process:
@@ -215,25 +240,59 @@ async def _start(file: Path) -> asyncio.subprocess.Process:
     )
 
 
-async def _relay(number: int, process: asyncio.subprocess.Process) -> None:
-    """Show what a broker prints, each line with the broker's number."""
-    assert process.stdout is not None
-    prefix = click.style(f"{number} |", fg=_COLOURS[number % len(_COLOURS)])
-    while True:
-        try:
-            line = await process.stdout.readline()
-        except ValueError:  # longer than the limit: what was read of it is gone
-            continue
-        if not line:
-            return
-        text = line.decode("utf-8", "replace").rstrip("\n")
-        click.echo(f"{prefix} {text}", err=True)
+class _Log:
+    """What the brokers print, each line with the broker's number; held back while they start.
+
+    Where one does not come up, its last word is all that is shown.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[str] | None = []
+        self._last_words: dict[int, str] = {}
+        self._ends: dict[int, asyncio.Event] = {}
+
+    async def relay(self, number: int, process: asyncio.subprocess.Process) -> None:
+        """Take what a broker prints until its end."""
+        assert process.stdout is not None
+        prefix = click.style(f"{number} |", fg=_COLOURS[number % len(_COLOURS)])
+        ended = self._ends[number] = asyncio.Event()
+        while True:
+            try:
+                line = await process.stdout.readline()
+            except ValueError:  # longer than the limit: what was read of it is gone
+                continue
+            if not line:
+                ended.set()
+                return
+            text = line.decode("utf-8", "replace").rstrip("\n")
+            if " CRITICAL " in text:
+                self._last_words[number] = text.partition(" CRITICAL ")[2].partition(": ")[2]
+            if self._held is None:
+                click.echo(f"{prefix} {text}", err=True)
+            else:
+                self._held.append(f"{prefix} {text}")
+
+    def show(self) -> None:
+        """Show what is held, and all that comes from now on."""
+        held, self._held = self._held, None
+        for line in held or ():
+            click.echo(line, err=True)
+
+    async def tell_failure(self, number: int, exit_code: int | None) -> None:
+        """Tell in one line why a broker has not come up."""
+        await self._ends[number].wait()
+        cause = self._last_words.get(number, f"it ended with exit code {exit_code}")
+        click.echo(f"Error: broker {number}: {cause}; stopping the others.", err=True)
+        if self._held is not None:
+            self._held = []
 
 
 async def _tell_ready(
     cluster: DevCluster, on_ready: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """Wait until clients see all brokers and one of them can be lost, then say so."""
+    # That nobody responds for a while is no news here.
+    logging.getLogger("barnabas_client").setLevel(logging.ERROR)
     from barnabas_cli.connection import connect
     from barnabas_client.errors import BarnabasError
 

@@ -83,6 +83,14 @@ class ClientSettings:
         unit="ms",
         why="How long a call repeats what fails for a while, unless it names a timeout.",
     )
+    bootstrap_timeout_ms: int = setting(
+        10000,
+        minimum=1,
+        maximum=INT_MAX,
+        unit="ms",
+        why="How long the first response of the cluster is waited for: an address that is wrong"
+        " does not become right. What has responded once is waited for as long as a call may take.",
+    )
     retry_backoff_ms: int = setting(
         100,
         minimum=0,

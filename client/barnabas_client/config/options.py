@@ -20,6 +20,7 @@ class ClientOptions(TypedDict, total=False):
     client_rack: str | None
     request_timeout_ms: int
     default_api_timeout_ms: int
+    bootstrap_timeout_ms: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     reconnect_backoff_ms: int

@@ -3,6 +3,7 @@
 Requests it when a caller wants newer metadata, when topics are wanted that were never requested,
 when a broker was lost (CLI-5), when leaders are missing, and when the metadata is
 `metadata_max_age_ms` old (CLI-7). A failed request is repeated with backoff while it is needed.
+The first response is waited for no longer than `bootstrap_timeout_ms`, and who waits is told early.
 Invariants: whoever waits gets errors that waiting does not cure; `close` ends the task.
 """
 
@@ -30,6 +31,8 @@ from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
 from barnabas_protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _log: Final = logging.getLogger(__name__)
+FIRST_WORD_MS: Final = 2_000
+"""Without a response for so long, a new client tells what it tries."""
 
 
 class FetchMetadata(Protocol):
@@ -121,6 +124,11 @@ class MetadataRefresher:
         self._notify()
 
     async def _wait(self, condition: Callable[[], bool], timeout_ms: int) -> ClusterMetadata:
+        word: asyncio.TimerHandle | None = None
+        if not self._received:
+            timeout_ms = min(timeout_ms, self._settings.bootstrap_timeout_ms)
+            if not self._waiting:
+                word = asyncio.get_running_loop().call_later(FIRST_WORD_MS / 1000, self._tell)
         self._waiting += 1
         failures = self._failures
         try:
@@ -138,7 +146,15 @@ class MetadataRefresher:
             raise self._timed_out(timeout_ms) from None
         finally:
             self._waiting -= 1
+            if word is not None:
+                word.cancel()
         return self.cache.cluster
+
+    def _tell(self) -> None:
+        """Say what a client tries that nobody has responded to yet."""
+        if not self._received:
+            cause = "" if self._last_error is None else f"; the last cause: {self._last_error}"
+            _log.warning("no broker has responded yet, trying %s%s", self._last_tried(), cause)
 
     def _timed_out(self, timeout_ms: int) -> BarnabasError:
         cause = self._last_error

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from barnabas_client.config import ClientSettings
-from barnabas_client.errors import AuthorizationError, BrokerUnreachableError
-from barnabas_client.network import Client
+from barnabas_client.errors import AuthorizationError, BarnabasError, BrokerUnreachableError
+from barnabas_client.network import Client, metadata_refresher
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.metadata import (
     MetadataRequest,
@@ -163,5 +163,38 @@ def test_the_least_loaded_broker_is_asked_first() -> None:
             assert client.running.network.candidates() == [2, 1, 3, 4]
             await client.close()
             assert busy.exception() is not None
+
+    asyncio.run(run())
+
+
+def test_an_address_that_never_responds_is_told_early_and_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first response is not waited for as long as a call may take."""
+    monkeypatch.setattr(metadata_refresher, "FIRST_WORD_MS", 20)
+
+    async def run() -> None:
+        async with scripted_brokers() as (broker,):
+            broker.script[ApiKey.METADATA] = lambda _: SILENCE
+            client = client_of(broker, bootstrap_timeout_ms=400, default_api_timeout_ms=60_000)
+            with pytest.raises(BarnabasError, match="within 400 ms"):
+                await client.start()
+            await client.close()
+            assert f"no broker has responded yet, trying {broker.bootstrap}" in caplog.text
+
+    asyncio.run(run())
+
+
+def test_a_cluster_that_has_responded_once_may_take_as_long_as_a_call() -> None:
+    """Brokers that are away for a while are not an address that is wrong."""
+
+    async def run() -> None:
+        async with scripted_brokers() as (broker,):
+            client = client_of(broker, bootstrap_timeout_ms=100)
+            await client.start()
+            broker.script[ApiKey.METADATA] = lambda _: SILENCE
+            with pytest.raises(BarnabasError, match="within 300 ms"):
+                await client.refresh(timeout_ms=300)
+            await client.close()
 
     asyncio.run(run())
