@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas_broker.config.arbiter_settings import ARBITER
+from barnabas_broker.config.audit_settings import AUDIT
 from barnabas_broker.config.authorizer_settings import AUTHORIZER
 from barnabas_broker.config.cluster_settings import CLUSTER
 from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
@@ -372,6 +373,7 @@ BROKER_SETTINGS: Final = (
     *CLUSTER,
     *ARBITER,
     *AUTHORIZER,
+    *AUDIT,
     *HANDSHAKES,
     *CREDENTIALS,
 )

@@ -284,6 +284,9 @@ class BrokerConfig:
     super_users: tuple[str, ...]
     allow_everyone_if_no_acl_found: bool
     barnabas_authorizer_mode: str
+    barnabas_audit: str
+    barnabas_audit_file: str | None
+    barnabas_audit_file_bytes_max: int
 
     # By the name of the listener, for those with TLS.
     tls: Mapping[str, ListenerTlsSettings]

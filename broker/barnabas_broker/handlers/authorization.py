@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Set
 from functools import partial
 from typing import Final, TypeVar
 
+from barnabas_broker.handlers.audit_source import audit_source
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
@@ -65,7 +66,7 @@ def may(
         return True
     if (operation, resource_type) in _OF_BROKERS and is_of_brokers(services, in_flight):
         return True
-    return authorizer.is_allowed(
+    is_allowed = authorizer.is_allowed(
         in_flight.principal,
         in_flight.host,
         operation,
@@ -73,6 +74,30 @@ def may(
         name,
         is_filter=is_filter,
     )
+    if not is_filter:
+        _note_check(services, in_flight, operation, resource_type, name, is_allowed)
+    return is_allowed
+
+
+def _note_check(
+    services: Services,
+    in_flight: InFlightRequest,
+    operation: AclOperation,
+    resource_type: AclResourceType,
+    name: str | None,
+    is_allowed: bool,
+) -> None:
+    """Tell the audit log what was asked for by name (SEC-71)."""
+    if services.audit is not None:
+        services.audit.checked(
+            in_flight.principal,
+            in_flight.host,
+            partial(audit_source, in_flight),
+            operation,
+            resource_type,
+            name,
+            is_allowed=is_allowed,
+        )
 
 
 def acts_as_broker(services: Services, in_flight: InFlightRequest) -> bool:
@@ -106,9 +131,13 @@ def may_somewhere(
 ) -> bool:
     """Whether there can be a resource to which the request's principal may do something."""
     authorizer = services.authorizer
-    return authorizer is None or authorizer.is_allowed_somewhere(
+    if authorizer is None:
+        return True
+    is_allowed = authorizer.is_allowed_somewhere(
         in_flight.principal, in_flight.host, operation, resource_type
     )
+    _note_check(services, in_flight, operation, resource_type, None, is_allowed)
+    return is_allowed
 
 
 def topic_rights(
@@ -181,7 +210,10 @@ def refused_topics(
     known = session.allowed_topics
     if known is None:
         known = session.allowed_topics = AllowedNames(AclResourceType.TOPIC)
-    return known.refused(authorizer, session.principal, session.host, operation, names)
+    note: Callable[[str, bool], None] | None = None
+    if services.audit is not None:
+        note = partial(_note_check, services, in_flight, operation, AclResourceType.TOPIC)
+    return known.refused(authorizer, session.principal, session.host, operation, names, note)
 
 
 def parted(
@@ -236,4 +268,6 @@ def require_rights_change(services: Services, in_flight: InFlightRequest) -> Non
     authorizer = services.authorizer
     if authorizer is None or authorizer.may_change_rights(in_flight.principal, in_flight.host):
         return
-    raise KafkaError(REFUSALS[AclResourceType.CLUSTER])
+    cluster = AclResourceType.CLUSTER
+    _note_check(services, in_flight, AclOperation.ALTER, cluster, CLUSTER_NAME, False)
+    raise KafkaError(REFUSALS[cluster])

@@ -15,6 +15,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from barnabas_broker.handlers.audited_changes import audited
 from barnabas_broker.handlers.authorization import require_cluster
 from barnabas_broker.handlers.broker_listener import is_of_brokers, is_on_listener_of_brokers
 from barnabas_broker.handlers.forwarding import (
@@ -101,8 +102,8 @@ class Api:
         self.loop_bytes_max = loop_bytes_max(key)
         self.elements_max = elements_max(key)
         self.request_class: Any = codec.request_class(key)
-        self.handle: Callable[[Services, InFlightRequest, Any], Any] = module.handle
-        self.is_coroutine = inspect.iscoroutinefunction(module.handle)
+        self.handle: Callable[[Services, InFlightRequest, Any], Any] = audited(key, module.handle)
+        self.is_coroutine = inspect.iscoroutinefunction(self.handle)
         self.is_forwarded = key in FORWARDED
         self.is_internal = key in INTERNAL
         self.rule = RULES[key]

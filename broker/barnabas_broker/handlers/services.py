@@ -23,6 +23,7 @@ from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.replication.leader.fetch_session import FetchSessionCache
 from barnabas_broker.replication.replica_manager import ReplicaManager
+from barnabas_broker.security.audit.audit import Audit
 from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.share.persister import SharePersister
@@ -98,6 +99,7 @@ class Services:
     channel: ControllerChannel | None = None
     peers: Peers | None = None
     authorizer: Authorizer | None = None  # without one everybody may do everything
+    audit: Audit | None = None
     # `dispatch.Api` by key: those that had requests since the start, with their counters.
     apis: dict[int, Any] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ asked for again, so that it is told each time. Bounded in names, which are the c
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Final
 
 from barnabas_broker.security.authorizer import Authorizer
@@ -35,8 +35,12 @@ class AllowedNames:
         host: str,
         operation: AclOperation,
         names: Set[str],
+        note: Callable[[str, bool], None] | None = None,
     ) -> Set[str]:
-        """Those of the names on which the principal may not do it."""
+        """Those of the names on which the principal may not do it.
+
+        `note` is told what the authorizer says, where it is asked.
+        """
         if authorizer.generation != self._generation or principal is not self._principal:
             self._generation, self._principal = authorizer.generation, principal
             self._names.clear()
@@ -48,7 +52,12 @@ class AllowedNames:
             return unknown
         refused = set()
         for name in unknown:
-            if not authorizer.is_allowed(principal, host, operation, self._resource_type, name):
+            is_allowed = authorizer.is_allowed(
+                principal, host, operation, self._resource_type, name
+            )
+            if note is not None:
+                note(name, is_allowed)
+            if not is_allowed:
                 refused.add(name)
             elif len(known) < NAMES_MAX:
                 known.add(name)

@@ -51,7 +51,13 @@ from barnabas_broker.network.tls_transport import EncryptionTurns
 from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
 from barnabas_broker.security.acl.acl import Acl
-from barnabas_broker.security.acl.standard_authorizer import standard_authorizer
+from barnabas_broker.security.acl.standard_authorizer import (
+    StandardAuthorizer,
+    standard_authorizer,
+)
+from barnabas_broker.security.audit.audit import Audit, is_audited
+from barnabas_broker.security.audit.audit_log import HOUR_MS, AuditLog
+from barnabas_broker.security.audit.audit_writer import AuditWriter, FileSink, LoggerSink
 from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.security.bootstrap_users import parse_bootstrap_users
 from barnabas_broker.security.broker_identity import BrokerIdentity
@@ -112,6 +118,7 @@ class Server:
         self._serves_clients = False
         self._starting: asyncio.Task[None] | None = None
         self.collector = MetricsCollector()
+        self._audit_writer: AuditWriter | None = None
         self.publisher = MetadataPublisher()
         self.logs = LogManager(
             self.config,
@@ -163,6 +170,7 @@ class Server:
         self.collector.register(self.client_metrics.samples)
         if self._standard_authorizer is not None:
             self.collector.register(self._standard_authorizer.samples)
+        self.audit = self._start_audit()
         self.dispatcher = Dispatcher(self._services())
         self.logins.refuse_by(self.dispatcher.refuse)
         self.collector.register(self.logins.samples)
@@ -361,7 +369,33 @@ class Server:
             channel=membership.channel,
             peers=self.connections.peers,
             authorizer=self.authorizer,
+            audit=self.audit,
         )
+
+    def _start_audit(self) -> Audit | None:
+        """What is told the audit log from now on; None where there is none. Raises: OSError."""
+        config = self.config
+        if not is_audited(config):
+            return None
+        log = AuditLog(self._clock, self.logs.node_id)
+        self.collector.register(log.samples)
+        path = config.barnabas_audit_file
+        sink = FileSink(path, config.barnabas_audit_file_bytes_max) if path else LoggerSink()
+        self._audit_writer = AuditWriter(log, self._disk, sink)
+        self._audit_writer.start()
+        if self._standard_authorizer is not None:
+            self._background.spawn(self._forget_answers(self._standard_authorizer))
+        return Audit(log, self._standard_authorizer)
+
+    async def _forget_answers(self, authorizer: StandardAuthorizer) -> None:
+        """Have what connections were allowed be asked for in each hour, and told once (SEC-71)."""
+        while True:
+            await asyncio.sleep(HOUR_MS / 1000)
+            authorizer.forget()
+
+    async def _stop_audit(self) -> None:
+        if self._audit_writer is not None:
+            await self._audit_writer.close()
 
     def _make_admin(self) -> DeferredAdminServer | None:
         config = self.config
@@ -469,7 +503,8 @@ class Server:
             self.membership.drainer.start("the broker stops")
             await self.membership.drainer.until_drained()
         self.state = move(self.state, BrokerState.SHUTTING_DOWN)
-        error = await run_stop_steps(self._stop_steps(), lambda: self.fatal_error is not None)
+        steps = [*self._stop_steps(), self._stop_audit]
+        error = await run_stop_steps(steps, lambda: self.fatal_error is not None)
         self.fatal_error = self.fatal_error or error
         self._disk.close()
         self.state = move(self.state, BrokerState.NOT_RUNNING)

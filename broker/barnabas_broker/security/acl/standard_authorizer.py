@@ -114,9 +114,15 @@ class StandardAuthorizer:
     ) -> bool:
         """Whether somebody at an address may do something to a resource, existing or not.
 
-        `is_filter`: nobody has named the resource, so a denial is no event.
+        `is_filter`: nobody has named the resource, so a denial is no event. Of the cluster: another
+        right will do as well, so what ACLs say is said in every mode, and the other is asked for.
         """
-        return self._answer((principal, host, operation, resource_type, name))
+        question = (principal, host, operation, resource_type, name)
+        if not is_filter:
+            return self._answer(question)
+        self.check_count += 1
+        is_softened = self.is_audit_only and resource_type is not AclResourceType.CLUSTER
+        return self._decide(question) or is_softened
 
     def is_allowed_somewhere(
         self,
@@ -131,6 +137,39 @@ class StandardAuthorizer:
     def is_super_user(self, principal: Principal) -> bool:
         """Whether somebody may do everything, whatever ACLs say."""
         return ":" not in principal.type and str(principal) in self._super_users
+
+    @property
+    def is_audit_only(self) -> bool:
+        """Whether it allows what ACLs deny."""
+        return self._mode is Mode.AUDIT_ONLY
+
+    def denies(
+        self,
+        principal: Principal,
+        host: str,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        name: str | None,
+    ) -> bool:
+        """Whether ACLs deny something, whatever the mode; without a name, on any resource."""
+        return not self._decide((principal, host, operation, resource_type, name))
+
+    def rule_text(
+        self,
+        principal: Principal,
+        host: str,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        name: str | None,
+    ) -> str:
+        """Which rule decides, for people; empty where it is no single one."""
+        if name is None:
+            return ""
+        return str(self.explain(principal, host, operation, resource_type, name))
+
+    def forget(self) -> None:
+        """Have those who keep answers ask again."""
+        self.generation += 1
 
     def may_change_rights(self, principal: Principal, host: str) -> bool:
         """Whether somebody may ALTER the cluster, in every mode: also where denials only show."""
@@ -216,7 +255,7 @@ class StandardAuthorizer:
         yield Sample(
             "barnabas_authorizer_denials_total",
             "counter",
-            "Checks that ACLs denied, in the mode that allows them too.",
+            "Checks of what was named that ACLs denied, in the mode that allows it too.",
             {},
             self.denial_count,
         )
