@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_client.admin.admin import Admin
+from barnabas_client.config.options import AdminOptions
 from barnabas_client.env import Clock
 from barnabas_client.errors import BarnabasError, RetriableError
+from barnabas_operator.certificates.authority_secret import secret_text
+from barnabas_operator.certificates.pem import CertificateError
 from barnabas_operator.kubernetes.api import KubernetesApi
-from barnabas_operator.kubernetes.kinds import BROKER
+from barnabas_operator.kubernetes.kinds import BROKER, SECRET
 from barnabas_operator.kubernetes.objects import (
     BOOTSTRAP_SERVERS_ANNOTATION,
     annotations_of,
@@ -26,12 +29,28 @@ from barnabas_operator.kubernetes.objects import (
     name_of,
     namespace_of,
 )
+from barnabas_operator.security_spec import (
+    CLIENTS_PORT,
+    SECURE_REPLICATION_PORT,
+    SecurityPhase,
+)
 from barnabas_protocol.backoff import ExponentialBackoff
 
 KAFKA_PORT = 9092
 # A cluster that has just been found away is not tried again for this long: longer and longer with
 # brokers that somebody else runs, and whose address may be anything.
+_CERTIFICATE_MS = 60_000
 _BACKOFF = ExponentialBackoff(3000, 60_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAccess:
+    """How a client of the operator connects; without a certificate in plain text."""
+
+    servers: str
+    bundle: str = ""
+    certificate: str = ""
+    key: str = field(default="", repr=False)
 
 
 @dataclass(slots=True)
@@ -39,8 +58,11 @@ class _Cluster:
     """What is known of one cluster."""
 
     servers: str = ""
+    certificate: tuple[str, str] | None = None  # namespace and name of the operator's Secret
+    access: ClientAccess | None = None
+    access_at_ms: int = 0
     admin: Admin | None = None
-    admin_servers: str = ""
+    admin_access: ClientAccess | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed_at_ms: int = 0
     failures: int = 0
@@ -72,10 +94,14 @@ class AdminPool:
     def learn(self, broker: Mapping[str, Any]) -> None:
         """Take a Broker's address from its resource."""
         cluster = self._clusters.setdefault((namespace_of(broker), name_of(broker)), _Cluster())
-        servers = bootstrap_servers(broker)
+        servers = operator_servers(broker)
         cluster.is_elsewhere = is_elsewhere(broker)
         if cluster.servers != servers:
             cluster.servers, cluster.error, cluster.failures = servers, None, 0
+            cluster.access = None
+            is_secure = phase_of(broker) >= SecurityPhase.BROKERS and not cluster.is_elsewhere
+            secret = f"{name_of(broker)}-operator-certificate"
+            cluster.certificate = (namespace_of(broker), secret) if is_secure else None
 
     async def admin(self, namespace: str, name: str) -> Admin:
         """The started client of a Broker's cluster.
@@ -85,8 +111,7 @@ class AdminPool:
         cluster = self._clusters.setdefault((namespace, name), _Cluster())
         if not cluster.servers:
             broker = await self._api.get(BROKER, namespace, name)
-            unknown = {"metadata": {"namespace": namespace, "name": name}}
-            cluster.servers = bootstrap_servers(broker or unknown)
+            self.learn(broker or {"metadata": {"namespace": namespace, "name": name}})
         async with cluster.lock:
             return await self._started(cluster)
 
@@ -123,22 +148,17 @@ class AdminPool:
             await self.forget(namespace, name)
 
     async def _started(self, cluster: _Cluster) -> Admin:
+        access = await self._access(cluster)
         if cluster.admin is not None:
-            if cluster.admin_servers == cluster.servers:
+            if cluster.admin_access == access:
                 return cluster.admin
             await cluster.admin.close()
             cluster.admin = None
         now = self._clock.monotonic_ms()
         if cluster.error is not None and now - cluster.failed_at_ms < _pause_ms(cluster):
             raise cluster.error
-        servers = cluster.servers
-        admin = Admin(
-            servers,
-            before_change=self._guard,
-            client_id=self._client_id,
-            default_api_timeout_ms=self._timeout_ms,
-            request_timeout_ms=self._timeout_ms,
-        )
+        servers = access.servers
+        admin = self._client(access)
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await admin.start()
@@ -159,8 +179,48 @@ class AdminPool:
             await admin.close()
             raise
         cluster.error, cluster.failures = None, 0
-        cluster.admin, cluster.admin_servers = admin, servers
+        cluster.admin, cluster.admin_access = admin, access
         return admin
+
+    def _client(self, access: ClientAccess) -> Admin:
+        options: AdminOptions = {
+            "client_id": self._client_id,
+            "default_api_timeout_ms": self._timeout_ms,
+            "request_timeout_ms": self._timeout_ms,
+        }
+        if access.certificate:
+            options |= {
+                "security_protocol": "SSL",
+                "ssl_ca_pem": access.bundle,
+                "ssl_certificate_pem": access.certificate,
+                "ssl_key_pem": access.key,
+            }
+        return Admin(access.servers, before_change=self._guard, **options)
+
+    async def _access(self, cluster: _Cluster) -> ClientAccess:
+        """How to connect; the certificate is read anew now and then, since it is renewed.
+
+        Raises: RetriableError where there is none yet; KubernetesError.
+        """
+        if cluster.certificate is None:
+            return ClientAccess(servers=cluster.servers)
+        now = self._clock.monotonic_ms()
+        if cluster.access is not None and now - cluster.access_at_ms < _CERTIFICATE_MS:
+            return cluster.access
+        secret = await self._api.get(SECRET, *cluster.certificate)
+        try:
+            access = ClientAccess(
+                servers=cluster.servers,
+                bundle=secret_text(secret, "ca.crt"),
+                certificate=secret_text(secret, "tls.crt"),
+                key=secret_text(secret, "tls.key"),
+            )
+        except CertificateError as error:
+            raise RetriableError(f"the operator's certificate: {error}") from None
+        if not access.certificate:
+            raise RetriableError("the operator has no certificate for these brokers yet")
+        cluster.access, cluster.access_at_ms = access, now
+        return access
 
 
 def _pause_ms(cluster: _Cluster) -> int:
@@ -169,6 +229,21 @@ def _pause_ms(cluster: _Cluster) -> int:
 
 
 def bootstrap_servers(broker: Mapping[str, Any]) -> str:
-    """Where to reach a Broker's cluster: its annotation, else its Service."""
+    """Where clients reach a Broker's cluster: its annotation, else its Service."""
     named = annotations_of(broker).get(BOOTSTRAP_SERVERS_ANNOTATION)
-    return named or f"{name_of(broker)}-bootstrap.{namespace_of(broker)}.svc:{KAFKA_PORT}"
+    port = CLIENTS_PORT if phase_of(broker) is SecurityPhase.SECURE else KAFKA_PORT
+    return named or f"{name_of(broker)}-bootstrap.{namespace_of(broker)}.svc:{port}"
+
+
+def operator_servers(broker: Mapping[str, Any]) -> str:
+    """Where the operator does: by its certificate on the brokers' own listener, where it can."""
+    if is_elsewhere(broker) or phase_of(broker) < SecurityPhase.BROKERS:
+        return bootstrap_servers(broker)
+    host = f"{name_of(broker)}-brokers.{namespace_of(broker)}.svc"
+    return f"{host}:{SECURE_REPLICATION_PORT}"
+
+
+def phase_of(broker: Mapping[str, Any]) -> SecurityPhase:
+    """How far a Broker is secure, by its status."""
+    name = str(((broker.get("status") or {}).get("security") or {}).get("phase") or "")
+    return next((one for one in SecurityPhase if one.text == name), SecurityPhase.PLAIN)

@@ -22,6 +22,7 @@ from cronsim import CronSim, CronSimError
 
 from barnabas_operator.kubernetes.objects import is_elsewhere, is_paused
 from barnabas_operator.kubernetes.quantity import read_quantity, whole_quantity
+from barnabas_operator.security_spec import SecurityPhase, SecuritySpec
 from barnabas_operator.spec import SpecError, setting_text
 
 DATA_VOLUME = "data"  # the one that brokers have where no volumes are declared
@@ -50,7 +51,7 @@ _RESERVED_KEYS = frozenset(
 )
 _RESERVED_PREFIXES = ("arbiter.", "controller.quorum.")
 # What pods have besides.
-_OTHER_VOLUMES = frozenset(("config", "tmp"))
+_OTHER_VOLUMES = frozenset(("config", "tmp", "tls", "externaltls"))
 # The fields of a PodSpec that `podTemplate` takes as they are.
 _MERGED_INTO_PODS = (
     "containers",
@@ -91,18 +92,31 @@ class ExternalListener:
     type: str
     port: int = 9094
     advertised_host: str
+    advertised_port: int | None = None
     advertised_port_base: int | None = None
     node_port_base: int | None = None
     # Of its Services only. What a listener is for the brokers is told by its repr: they restart
     # when that changes.
     labels: Mapping[str, str] = field(default_factory=_nothing, repr=False)
     annotations: Mapping[str, str] = field(default_factory=_nothing, repr=False)
+    # What it is where security is on; of the certificate only where it is mounted from, so that a
+    # renewal restarts nobody.
+    protocol: str = field(default="SASL_SSL", repr=False)
+    mechanisms: tuple[str, ...] = field(default=(), repr=False)
+    certificate_secret: str = field(default="", repr=False)
+    peers: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    gateway: Mapping[str, str] = field(default_factory=_nothing, repr=False)
+    bootstrap_host: str = field(default="", repr=False)
+
+    def host(self, node_id: int) -> str:
+        """The host that clients are told for a broker."""
+        return self.advertised_host.replace("{id}", str(node_id))
 
     def address(self, node_id: int) -> str:
         """The host and port that clients are told for a broker."""
         base = self.advertised_port_base or self.node_port_base
         port = self.port if base is None else base + node_id
-        return f"{self.advertised_host.replace('{id}', str(node_id))}:{port}"
+        return f"{self.host(node_id)}:{self.advertised_port or port}"
 
     def annotations_of(self, node_id: int) -> dict[str, str]:
         """The annotations of the Service of a broker."""
@@ -187,6 +201,7 @@ class BrokerSpec:
     `restart` is free text: another one than before means that every broker is to be restarted.
     `replaced_disks` name lost volumes that may be replaced by an empty one: the broker's id and the
     beginning of the claim's uid, so that what was allowed once is not allowed for ever.
+    `phase` is no wish, but how far the brokers are to be on the way to what `security` wants.
     `is_elsewhere` are brokers that somebody else runs: the operator only looks at them.
     """
 
@@ -215,6 +230,8 @@ class BrokerSpec:
     restart: str = ""
     replaced_disks: frozenset[str] = frozenset()
     is_elsewhere: bool = False
+    security: SecuritySpec = field(default_factory=SecuritySpec)
+    phase: SecurityPhase = SecurityPhase.PLAIN
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> BrokerSpec:
@@ -252,6 +269,7 @@ class BrokerSpec:
             approved_hash=str(annotations.get(APPROVE_ANNOTATION, "")),
             restart=str(annotations.get(RESTART_ANNOTATION, "")),
             is_elsewhere=is_elsewhere(manifest),
+            security=SecuritySpec.from_manifest(manifest),
             replaced_disks=_words(str(annotations.get(REPLACE_DISK_ANNOTATION, ""))),
         )
 
@@ -305,7 +323,9 @@ def _check_names(named: Sequence[str], storage: Mapping[str, Any]) -> None:
     """Raises: SpecError for what the API server's rules refuse, too."""
     path = ("spec", "storage", "volumes")
     if len(set(named)) < len(named) or not set(named).isdisjoint(_OTHER_VOLUMES):
-        raise SpecError(path, "each volume has a name of its own, and not config or tmp")
+        raise SpecError(
+            path, "each volume has a name of its own, and not config, tmp, tls or externaltls"
+        )
     metadata_volume = str(storage.get("metadataVolume") or DATA_VOLUME)
     if metadata_volume not in named:
         raise SpecError(path, f"{metadata_volume}, which has the metadata log, is not among them")
@@ -318,10 +338,17 @@ def _external(found: Mapping[str, Any] | None) -> ExternalListener | None:
         type=str(found["type"]),
         port=int(found.get("port") or 9094),
         advertised_host=str(found["advertisedHost"]),
+        advertised_port=found.get("advertisedPort"),
         advertised_port_base=found.get("advertisedPortBase"),
         node_port_base=found.get("nodePortBase"),
         labels=found.get("labels") or {},
         annotations=found.get("annotations") or {},
+        protocol=str(found.get("protocol") or "SASL_SSL"),
+        mechanisms=tuple(found.get("mechanisms") or ()),
+        certificate_secret=str((found.get("certificateSecretRef") or {}).get("name") or ""),
+        peers=tuple(found.get("networkPolicyPeers") or ()),
+        gateway={str(key): str(value) for key, value in (found.get("gateway") or {}).items()},
+        bootstrap_host=str(found.get("bootstrapHost") or ""),
     )
 
 

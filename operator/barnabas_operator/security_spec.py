@@ -10,8 +10,9 @@ Source: `crds/broker.yaml`. Not here: listeners and properties made of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -19,8 +20,39 @@ from barnabas_operator.spec import SpecError
 
 # Of listeners; the plain ones keep theirs, so both are there while one becomes the other (SEC-89).
 CLIENTS_PORT = 9093
-CERTIFICATES_PORT = 9095
+CERTIFICATES_PORT = 9097
 SECURE_REPLICATION_PORT = 9090
+
+
+class SecurityPhase(IntEnum):
+    """How far a cluster has got on its way to be secure, in order (SEC-89).
+
+    Statuses have the names; what each of them means `reconcile/broker/security_phase.py` tells.
+    """
+
+    PLAIN = 0
+    LISTENERS = 1
+    BROKERS = 2
+    AUDIT = 3
+    SECURE = 4
+
+    @property
+    def text(self) -> str:
+        """The name in a status."""
+        return self.name.capitalize()
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether brokers have secure listeners."""
+        return self is not SecurityPhase.PLAIN
+
+
+class PlainListener(StrEnum):
+    """What becomes of the plain listener of a cluster that is becoming secure (SEC-89)."""
+
+    UNTIL_UNUSED = "UntilUnused"
+    OPEN = "Open"
+    CLOSED = "Closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +75,22 @@ class NamespaceLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRules:
+    """Who may reach the brokers' pods: peers as a NetworkPolicy has them, none for everybody."""
+
+    is_enabled: bool = False
+    clients: Sequence[Mapping[str, Any]] = ()
+    monitoring: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySpec:
-    """What is on. `keeps_plain` leaves the plain listener open for clients that come late."""
+    """What is on; `renew` is any text, another one than before asks for new authorities."""
 
     has_tls: bool = False
     has_authentication: bool = False
     has_authorization: bool = False
-    keeps_plain: bool = False
+    plain_listener: PlainListener = PlainListener.UNTIL_UNUSED
     cluster: CertificateSource = CertificateSource()
     clients: CertificateSource = CertificateSource()
     user_namespaces: Mapping[str, NamespaceLimit] = field(
@@ -57,6 +98,8 @@ class SecuritySpec:
     )
     super_users: tuple[str, ...] = ()
     has_token_review: bool = False
+    renew: str = ""
+    network: NetworkRules = NetworkRules()
 
     @classmethod
     def from_manifest(cls, broker: Mapping[str, Any]) -> SecuritySpec:
@@ -78,7 +121,7 @@ class SecuritySpec:
             has_tls=has_tls,
             has_authentication=has_authentication,
             has_authorization=has_authorization,
-            keeps_plain=bool(found.get("keepPlainListener")) or not has_tls,
+            plain_listener=PlainListener(found.get("plainListener") or PlainListener.UNTIL_UNUSED),
             cluster=_source(certificates.get("cluster") or {}),
             clients=_source(certificates.get("clients") or {}),
             user_namespaces=MappingProxyType(
@@ -91,12 +134,23 @@ class SecuritySpec:
                 }
             ),
             super_users=tuple(found.get("superUsers") or ()),
+            renew=str(certificates.get("renew") or ""),
+            network=_network(found, is_enabled),
             has_token_review=bool((found.get("authentication") or {}).get("tokenReview")),
         )
 
 
 def _part(found: Mapping[str, Any], name: str, is_enabled: bool) -> bool:
     return bool((found.get(name) or {}).get("enabled", is_enabled))
+
+
+def _network(found: Mapping[str, Any], is_enabled: bool) -> NetworkRules:
+    rules = found.get("networkPolicy") or {}
+    return NetworkRules(
+        is_enabled=_part(found, "networkPolicy", is_enabled),
+        clients=tuple(rules.get("clients") or ()),
+        monitoring=tuple(rules.get("monitoring") or ()),
+    )
 
 
 def _source(found: Mapping[str, Any]) -> CertificateSource:

@@ -41,13 +41,13 @@ class AuthorityStep(StrEnum):
 class HeldAuthority:
     """What the Secret of an authority keeps.
 
-    `next` waits for its anchor to be everywhere, since `next_since`. Of the `previous` one only the
-    certificate is kept: nothing is signed with it any more.
+    `next` waits for its anchor to be everywhere; of the `previous` one only the certificate is
+    kept: nothing is signed with it any more. `since` is when the present step began.
     """
 
     signer: Authority
     next: Authority | None = None
-    next_since: datetime | None = None
+    since: datetime | None = None
     previous: x509.Certificate | None = None
 
     @property
@@ -100,12 +100,12 @@ def advanced(
     if held.next is not None:
         if waits_for(held, use, now):
             return held
-        return HeldAuthority(signer=held.next, previous=held.signer.certificate)
+        return HeldAuthority(signer=held.next, previous=held.signer.certificate, since=now)
     if held.previous is not None:
-        return held if waits_for(held, use, now) else replace(held, previous=None)
+        return held if waits_for(held, use, now) else replace(held, previous=None, since=None)
     if offered is None or offered.certificate == held.signer.certificate:
         return held
-    return replace(held, next=offered, next_since=now)
+    return replace(held, next=offered, since=now)
 
 
 def wants_successor(held: HeldAuthority, now: datetime) -> bool:
@@ -118,7 +118,7 @@ def waits_for(held: HeldAuthority, use: AuthorityUse, now: datetime) -> str:
     if held.step is AuthorityStep.DISTRIBUTING:
         if behind := _behind(held, use):
             return f"brokers {behind} have not loaded the bundle"
-        since = held.next_since or now
+        since = held.since or now
         if now < since + CLIENTS_SETTLE:
             return f"clients have until {since + CLIENTS_SETTLE:%Y-%m-%dT%H:%MZ} to load the bundle"
         return ""

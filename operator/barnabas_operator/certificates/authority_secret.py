@@ -1,7 +1,7 @@
 """An authority and its change as the data of a Secret, in both directions. Pure.
 
 `ca.crt` and `ca.key` are the authority that signs, `bundle.crt` is what others have to trust;
-`next.crt`, `next.key`, `next.since` and `previous.crt` are there while it is changed. Nothing else
+`next.crt`, `next.key`, `previous.crt` and `since` are there while it is changed. Nothing else
 of a change is kept anywhere (SEC-81).
 """
 
@@ -45,11 +45,11 @@ def read_held(secret: Mapping[str, Any] | None) -> HeldAuthority | None:
     signer = _authority(secret, CERTIFICATE, KEY)
     if signer is None:
         return None
-    since, previous = secret_text(secret, "next.since"), secret_text(secret, "previous.crt")
+    since, previous = secret_text(secret, "since"), secret_text(secret, "previous.crt")
     return HeldAuthority(
         signer=signer,
         next=_authority(secret, "next.crt", "next.key"),
-        next_since=datetime.fromisoformat(since) if since else None,
+        since=datetime.fromisoformat(since) if since else None,
         previous=first_certificate(previous) if previous else None,
     )
 
@@ -63,8 +63,8 @@ def held_data(held: HeldAuthority) -> dict[str, str]:
     }
     if held.next is not None:
         texts |= {"next.crt": held.next.pair.chain, "next.key": held.next.pair.key}
-    if held.next_since is not None:
-        texts["next.since"] = timestamp(held.next_since)
+    if held.since is not None:
+        texts["since"] = timestamp(held.since)
     if held.previous is not None:
         texts["previous.crt"] = certificate_text(held.previous)
     return {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}

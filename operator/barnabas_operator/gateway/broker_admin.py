@@ -12,8 +12,9 @@ from typing import Any
 
 import aiohttp
 
+from barnabas_operator.reconcile.broker.listener_plan import PLAIN
 from barnabas_operator.reconcile.broker.names import ADMIN_PORT
-from barnabas_operator.reconcile.broker.observed import ProcessView
+from barnabas_operator.reconcile.broker.observed import ListenerTls, ProcessView
 
 # A broker that does not answer in this time counts as silent; the next look is soon.
 TIMEOUT_SECONDS = 3.0
@@ -64,7 +65,24 @@ def process_view(document: Any) -> ProcessView:
         full_disks=tuple(_full_disks(document.get("log_directories", ()))),
         # One that starts has not looked through them yet.
         held=_held(document.get("log_directories", ())) if document["state"] == _RUNNING else {},
+        tls=_tls(document.get("tls") or {}),
+        plain_connections=_plain_connections(document.get("connections")),
     )
+
+
+def _tls(listeners: Any) -> dict[str, ListenerTls]:
+    """What each listener with TLS has loaded; older brokers have none."""
+    return {
+        str(name): ListenerTls(
+            trust=told.get("trust_sha256"), certificate=str(told.get("certificate_sha256", ""))
+        )
+        for name, told in listeners.items()
+    }
+
+
+def _plain_connections(by_listener: Any) -> int | None:
+    """The connections of clients that come in plain text, None where the broker does not say."""
+    return None if not isinstance(by_listener, dict) else int(by_listener.get(PLAIN, 0))
 
 
 def _held(directories: Any) -> dict[str, int]:

@@ -55,4 +55,5 @@ def what_resources_see(broker: Mapping[str, Any]) -> tuple[Any, ...]:
         is_going(broker),
         dict(annotations_of(broker)),
         ready,
+        ((broker.get("status") or {}).get("security") or {}).get("phase"),
     )

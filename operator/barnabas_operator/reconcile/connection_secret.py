@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas_operator.admin_pool import bootstrap_servers
+from barnabas_operator.admin_pool import bootstrap_servers, phase_of
 from barnabas_operator.conditions import Condition, from_manifest
 from barnabas_operator.kubernetes.api import (
     ForbiddenError,
@@ -31,6 +31,7 @@ from barnabas_operator.kubernetes.objects import (
     owner_reference,
     uid_of,
 )
+from barnabas_operator.security_spec import SecurityPhase
 
 CONNECTION_SECRET = "ConnectionSecret"
 
@@ -99,7 +100,7 @@ def connection_secret(
     """The Secret for one Topic; its keys are those of Kafka's clients."""
     values = {
         "bootstrap.servers": bootstrap_servers(broker),
-        "security.protocol": "PLAINTEXT",
+        "security.protocol": _protocol(broker),
         "topic": kafka_topic,
     }
     return {
@@ -114,6 +115,14 @@ def connection_secret(
         "type": "Opaque",
         "data": {key: base64.b64encode(text.encode()).decode() for key, text in values.items()},
     }
+
+
+def _protocol(broker: Object) -> str:
+    """How clients of the bootstrap address connect; what else they need a User's Secret tells."""
+    security = (broker.get("status") or {}).get("security") or {}
+    if phase_of(broker) is not SecurityPhase.SECURE:
+        return "PLAINTEXT"
+    return "SASL_SSL" if security.get("authentication") else "SSL"
 
 
 def is_ours(secret: Mapping[str, Any], topic: Mapping[str, Any]) -> bool:

@@ -24,11 +24,13 @@ from barnabas_operator.kubernetes.api import (
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import (
     CONFIG_MAP,
+    NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
     SERVICE,
     STATEFUL_SET,
+    TLS_ROUTE,
     kind_of,
 )
 from barnabas_operator.kubernetes.objects import BROKER_LABEL, name_of, uid_of
@@ -163,6 +165,7 @@ class BrokerApplier:
                 refusals.append(Refusal(kind=child.intent["kind"], error=error))
         if not refusals:
             await self._prune_services(spec, plan)
+            await self._prune_rules(spec, children)
         return tuple(refusals)
 
     async def apply_steps(
@@ -234,6 +237,8 @@ class BrokerApplier:
         wanted = {names.broker_service(spec.name, node_id) for node_id in node_ids}
         if spec.external is not None:
             wanted |= {names.external_service(spec.name, node_id) for node_id in node_ids}
+            if spec.external.type == "TLSRoute":
+                wanted.add(names.external_bootstrap(spec.name))
         found = await self._api.list(
             SERVICE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
         )
@@ -242,6 +247,27 @@ class BrokerApplier:
             is_left = names.is_of_one_broker(spec.name, name) and name not in wanted
             if is_left and is_ours(service, spec):
                 await self._api.delete(SERVICE, spec.namespace, name, uid=uid_of(service))
+
+    async def _prune_rules(self, spec: BrokerSpec, children: Sequence[Child]) -> None:
+        """Delete the NetworkPolicy and the routes that are not wanted any more.
+
+        They are there only where security is, and so are the rights to look for them.
+        """
+        wanted = {(one.intent["kind"], name_of(one.intent)) for one in children}
+        if spec.phase.has_certificates and (NETWORK_POLICY.kind, spec.name) not in wanted:
+            policy = await self._api.get(NETWORK_POLICY, spec.namespace, spec.name)
+            if policy is not None and is_ours(policy, spec):
+                await self._api.delete(
+                    NETWORK_POLICY, spec.namespace, spec.name, uid=uid_of(policy)
+                )
+        if spec.external is None or spec.external.type != "TLSRoute":
+            return
+        found = await self._api.list(
+            TLS_ROUTE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
+        )
+        for route in found:
+            if (TLS_ROUTE.kind, name_of(route)) not in wanted and is_ours(route, spec):
+                await self._api.delete(TLS_ROUTE, spec.namespace, name_of(route), uid=uid_of(route))
 
     async def _drop_claim(self, broker: Object, spec: BrokerSpec, dropped: DropClaim) -> None:
         logger.info("deleting %s of %s: %s", dropped.claim, spec.name, dropped.why)

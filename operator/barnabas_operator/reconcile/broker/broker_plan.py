@@ -9,7 +9,7 @@ made from what is then.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from barnabas_operator.broker_spec import BrokerSpec, MaintenanceWindow
@@ -33,6 +33,7 @@ from barnabas_operator.reconcile.broker.revision import (
 )
 from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll, restart_in_flight
 from barnabas_operator.reconcile.broker.scale_plan import ScalePlan, plan_scale
+from barnabas_operator.reconcile.broker.security_report import SecurityReport
 from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
 
 _OWN_ANNOTATIONS = (REVISION_ANNOTATION, CONFIG_ANNOTATION)
@@ -88,6 +89,7 @@ class BrokerPlan:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     unknown_ids: tuple[int, ...] = ()
+    security: SecurityReport = field(default_factory=SecurityReport)
 
     @property
     def waiting_on(self) -> str:

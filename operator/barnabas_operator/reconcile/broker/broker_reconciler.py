@@ -34,6 +34,7 @@ from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import BROKER
 from barnabas_operator.kubernetes.objects import is_going
 from barnabas_operator.kubernetes.status_write import merge_patch, write_status
+from barnabas_operator.reconcile.broker.authorities import Authorities, BrokerAuthorities
 from barnabas_operator.reconcile.broker.broker_apply import (
     BrokerApplier,
     Child,
@@ -62,6 +63,11 @@ from barnabas_operator.reconcile.broker.broker_status import (
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status, refused_status
 from barnabas_operator.reconcile.broker.idle_look import ChangesOf, IdleBrokers
 from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.reconcile.broker.security_report import (
+    SecurityReport,
+    phased,
+    plain_connections,
+)
 from barnabas_operator.reconcile.elsewhere import Elsewhere, NotAdmittedError
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
@@ -102,6 +108,7 @@ class BrokerReconciler:
         self._observer = BrokerObserver(api, self._clusters, processes or BrokerAdmin())
         self._applier = BrokerApplier(api, self._events)
         self._deletion = BrokerDeletion(api)
+        self._authorities = BrokerAuthorities(api)
         self._settings = settings
         self._clock = clock
         self._idle = IdleBrokers(changes_of, clock, settings.resync_seconds)
@@ -151,7 +158,8 @@ class BrokerReconciler:
                 self._idle.note(key, changes, spec, before, Observed(), broker=broker)
             return IDLE_SECONDS
         observed = await self._observer.observe(spec, before)
-        plan = self._plan(key, spec, observed)
+        security, spec = await self._secure(broker, spec, observed)
+        plan = self._with_security(self._plan(key, spec, observed), security)
         children = await self._applier.read_children(spec, plan)
         plan = replace(plan, unwritten=unwritten(children), not_ours=not_ours(children))
         status = broker_status(spec, observed, plan, before=before, now=self._now())
@@ -160,7 +168,7 @@ class BrokerReconciler:
         if spec.is_paused:
             return IDLE_SECONDS
         has_changed = await self._apply(key, broker, spec, observed, plan, children)
-        if _is_busy(observed, plan):
+        if _is_busy(observed, plan) or security.authorities.has_changed:
             return BUSY_SECONDS
         if written is None and not has_changed and not plan.not_ours:
             self._idle.note(key, changes, spec, before, observed, plan)
@@ -207,10 +215,39 @@ class BrokerReconciler:
         observed = await self._observer.observe_brokers(spec, idle.observed)
         assert idle.plan is not None
         plan = replace(self._plan(key, spec, observed), unwritten=idle.plan.unwritten)
+        plan = self._with_security(plan, idle.plan.security)
         status = broker_status(spec, observed, plan, before=before, now=now)
         return (
             plan == idle.plan and not _is_busy(observed, plan) and not merge_patch(before, status)
         )
+
+    async def _secure(
+        self, broker: Object, spec: BrokerSpec, observed: Observed
+    ) -> tuple[SecurityReport, BrokerSpec]:
+        """Authorities and certificates first: no pod starts without what it is to mount.
+
+        Returns also the spec with the phase that its brokers are to have. Raises: KubernetesError.
+        """
+        image = spec.image or self._settings.broker_image
+        spec, phase = phased(spec, observed, broker.get("status") or {}, image=image)
+        authorities = Authorities()
+        if (phase.phase.has_certificates or spec.security.has_tls) and not spec.is_paused:
+            authorities = await self._authorities.settle(
+                broker, spec, observed, self._now(), cluster_domain=self._settings.cluster_domain
+            )
+        report = SecurityReport(
+            plan=phase,
+            authorities=authorities,
+            plain_connections=None if phase.is_done else plain_connections(observed),
+            has_authentication=spec.security.has_authentication,
+            has_authorization=spec.security.has_authorization,
+        )
+        return report, spec
+
+    def _with_security(self, plan: BrokerPlan, security: SecurityReport) -> BrokerPlan:
+        problem = security.authorities.problem
+        problems = (*plan.problems, problem) if problem else plan.problems
+        return replace(plan, security=security, problems=problems)
 
     async def _status_elsewhere(self, broker: Object, spec: BrokerSpec) -> dict[str, Any]:
         """The status of a Broker whose brokers somebody else runs, from a look at them."""

@@ -31,6 +31,7 @@ from barnabas_operator.reconcile.broker.approval import read_announced, told
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
 from barnabas_operator.reconcile.broker.eviction_gate import eviction_hindrance
 from barnabas_operator.reconcile.broker.isr_gate import may_go
+from barnabas_operator.reconcile.broker.listener_plan import ListenerPlan
 from barnabas_operator.reconcile.broker.observed import (
     ClusterView,
     InFlight,
@@ -67,8 +68,10 @@ def broker_status(
         "ready": f"{ready_count}/{spec.replicas}",
         "selector": f"barnabas.dev/broker={spec.name}",
         "bootstrapServers": (
-            f"{names.bootstrap_service(spec.name)}.{spec.namespace}.svc:{names.KAFKA_PORT}"
+            f"{names.bootstrap_service(spec.name)}.{spec.namespace}.svc"
+            f":{ListenerPlan(spec=spec).bootstrap_port}"
         ),
+        "security": plan.security.to_manifest(),
         **cluster_fields(cluster, before),
         "volumeSize": _largest_request(observed),
         "disk": _size_text(sum(one.size_bytes for one in observed.processes.values())),
@@ -77,7 +80,7 @@ def broker_status(
         "restarting": _restarting(plan.roll.in_flight),
         "decommission": _decommission(plan),
         "liveConfig": dict(plan.live.remembered) or None,
-        "conditions": merged_manifests(before, _conditions(spec, observed, plan, before), now),
+        "conditions": merged_manifests(before, _conditions(spec, observed, plan, before, now), now),
     }
 
 
@@ -140,7 +143,11 @@ def remembered(status: Mapping[str, Any]) -> Remembered:
 
 
 def _conditions(
-    spec: BrokerSpec, observed: Observed, plan: BrokerPlan, before: Mapping[str, Any]
+    spec: BrokerSpec,
+    observed: Observed,
+    plan: BrokerPlan,
+    before: Mapping[str, Any],
+    now: datetime,
 ) -> Iterable[Condition]:
     generation = spec.generation
     verdict = _verdict(spec, observed, plan)
@@ -156,6 +163,7 @@ def _conditions(
         ids = ", ".join(map(str, plan.unknown_ids))
         message = f"spec.maintenance names brokers that there are not: {ids}"
         yield holding("UnknownBrokers", "NoSuchBroker", message, generation=generation)
+    yield from plan.security.conditions(generation, now)
     if plan.warnings:
         yield holding("Warning", "NothingToSpare", "; ".join(plan.warnings), generation=generation)
 

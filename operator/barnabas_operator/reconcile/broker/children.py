@@ -17,8 +17,15 @@ from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec, Volume
 from barnabas_operator.kubernetes.api import Object
+from barnabas_operator.kubernetes.kinds import NETWORK_POLICY, TLS_ROUTE
 from barnabas_operator.kubernetes.objects import BROKER_LABEL, broker_labels
 from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.listener_plan import (
+    REPLICATION,
+    SECURE_REPLICATION,
+    ListenerPlan,
+)
+from barnabas_operator.reconcile.broker.network_policy import network_policy
 from barnabas_operator.reconcile.broker.pod_template import pod_template
 from barnabas_operator.reconcile.broker.properties import config_files
 from barnabas_operator.spec import API_VERSION
@@ -53,6 +60,8 @@ def render(spec: BrokerSpec, given: Rendering) -> list[Object]:
         _bootstrap_service(spec),
         *(_broker_service(spec, node_id) for node_id in range(given.replicas)),
         *_external_services(spec, given.replicas),
+        *_tls_routes(spec, given.replicas),
+        *_network_policies(spec),
         _config_map(spec, given),
         _disruption_budget(spec, given.max_unavailable),
         _stateful_set(spec, given),
@@ -146,11 +155,7 @@ def _headless_service(spec: BrokerSpec) -> Object:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": selector(spec.name),
-            "ports": [
-                _port("kafka", names.KAFKA_PORT),
-                _port("replication", names.REPLICATION_PORT),
-                _port("admin", names.ADMIN_PORT),
-            ],
+            "ports": [*_inside_ports(spec), _port("admin", names.ADMIN_PORT)],
         },
     )
 
@@ -162,7 +167,11 @@ def _bootstrap_service(spec: BrokerSpec) -> Object:
         {
             "type": "ClusterIP",
             "selector": selector(spec.name),
-            "ports": [_port("kafka", names.KAFKA_PORT)],
+            "ports": [
+                _port(one.port_name, one.port)
+                for one in ListenerPlan(spec=spec).inside()
+                if one.name not in (REPLICATION, SECURE_REPLICATION)
+            ],
         },
     )
 
@@ -180,10 +189,7 @@ def _broker_service(spec: BrokerSpec, node_id: int) -> Object:
             "type": "ClusterIP",
             "publishNotReadyAddresses": True,
             "selector": _one_pod(spec, node_id),
-            "ports": [
-                _port("kafka", names.KAFKA_PORT),
-                _port("replication", names.REPLICATION_PORT),
-            ],
+            "ports": _inside_ports(spec),
         },
     )
 
@@ -207,7 +213,7 @@ def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
                 spec,
                 names.external_service(spec.name, node_id),
                 {
-                    "type": external.type,
+                    "type": "ClusterIP" if external.type == "TLSRoute" else external.type,
                     "selector": _one_pod(spec, node_id),
                     "ports": [port],
                 },
@@ -215,12 +221,51 @@ def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
                 external.annotations_of(node_id),
             )
         )
+    if external.type == "TLSRoute":
+        ports = [_port("external", external.port)]
+        bootstrap = {"type": "ClusterIP", "selector": selector(spec.name), "ports": ports}
+        services.append(_service(spec, names.external_bootstrap(spec.name), bootstrap))
     return services
+
+
+def _tls_routes(spec: BrokerSpec, replicas: int) -> list[Object]:
+    """A host for each broker and one to begin with, told apart by SNI; nobody else decrypts."""
+    external = spec.external
+    if external is None or external.type != "TLSRoute":
+        return []
+    hosts = {
+        names.external_service(spec.name, node_id): external.host(node_id)
+        for node_id in range(replicas)
+    }
+    if external.bootstrap_host:
+        hosts[names.external_bootstrap(spec.name)] = external.bootstrap_host
+    return [
+        _child(
+            spec,
+            TLS_ROUTE.api_version,
+            TLS_ROUTE.kind,
+            name,
+            spec={
+                "parentRefs": [dict(external.gateway)],
+                "hostnames": [host],
+                "rules": [{"backendRefs": [{"name": name, "port": external.port}]}],
+            },
+        )
+        for name, host in hosts.items()
+    ]
+
+
+def _network_policies(spec: BrokerSpec) -> list[Object]:
+    rules = network_policy(spec)
+    if rules is None:
+        return []
+    return [_child(spec, NETWORK_POLICY.api_version, NETWORK_POLICY.kind, spec.name, spec=rules)]
 
 
 def _config_map(spec: BrokerSpec, given: Rendering) -> Object:
     node_ids = given.kept_files | set(range(given.replicas))
-    files = config_files(spec, given.racks, node_ids, given.cluster_domain)
+    has_phases = spec.security.has_tls or spec.phase.has_certificates
+    files = config_files(spec, given.racks, node_ids, given.cluster_domain, has_phases=has_phases)
     return _child(spec, "v1", "ConfigMap", names.config_map(spec.name), data=files)
 
 
@@ -279,6 +324,10 @@ def _claim(spec: BrokerSpec, volume: Volume) -> dict[str, Any]:
         "metadata": {"name": volume.name, "labels": broker_labels(spec.name)},
         "spec": claim_spec,
     }
+
+
+def _inside_ports(spec: BrokerSpec) -> list[dict[str, Any]]:
+    return [_port(one.port_name, one.port) for one in ListenerPlan(spec=spec).inside()]
 
 
 def _port(name: str, number: int) -> dict[str, Any]:

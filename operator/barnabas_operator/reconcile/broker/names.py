@@ -42,6 +42,11 @@ def external_service(broker: str, node_id: int) -> str:
     return f"{broker}-external-{node_id}"
 
 
+def external_bootstrap(broker: str) -> str:
+    """The Service of all brokers that clients outside begin with, where a gateway has a host."""
+    return f"{broker}-external-bootstrap"
+
+
 def is_of_one_broker(broker: str, service: str) -> bool:
     """Whether a Service of a Broker is one of those that each broker has."""
     kind, _, node_id = service.removeprefix(f"{broker}-").partition("-")
@@ -126,8 +131,3 @@ def node_id_of(name: str) -> int | None:
 def broker_host(broker: str, namespace: str, node_id: int | str, cluster_domain: str) -> str:
     """What one broker is advertised as; `node_id` may be a variable of the pod."""
     return f"{broker}-broker-{node_id}.{namespace}.svc.{cluster_domain}"
-
-
-def advertised_inside(host: str) -> str:
-    """Where clients within the Kubernetes cluster and the other brokers find a broker."""
-    return f"PLAINTEXT://{host}:{KAFKA_PORT},REPLICATION://{host}:{REPLICATION_PORT}"

@@ -96,6 +96,14 @@ class VolumeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerTls:
+    """What a listener of a broker has loaded: digests of its bundle and of its certificate."""
+
+    trust: str | None = None
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessView:
     """What a broker says about itself over HTTP."""
 
@@ -107,6 +115,9 @@ class ProcessView:
     full_disks: tuple[str, ...] = ()  # log directories without enough room, and how bad it is
     # How many logs are in each log directory, strays too; absent where it cannot tell.
     held: Mapping[str, int] = field(default_factory=_nothing)
+    tls: Mapping[str, ListenerTls] = field(default_factory=_nothing)
+    # Of clients, on the plain listener beside secure ones; None where it does not say.
+    plain_connections: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

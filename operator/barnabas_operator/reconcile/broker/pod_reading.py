@@ -211,7 +211,7 @@ def _own_files(spec: Mapping[str, Any]) -> frozenset[int]:
         node_id
         for volume in spec.get("volumes") or ()
         for item in (volume.get("configMap") or {}).get("items") or ()
-        if (node_id := names.node_id_of(str(item["key"]).removesuffix(".properties"))) is not None
+        if (node_id := names.node_id_of(str(item["key"]).partition(".")[0])) is not None
     )
 
 

@@ -17,6 +17,11 @@ from typing import Any
 from barnabas_operator.broker_spec import DATA_VOLUME, BrokerSpec
 from barnabas_operator.kubernetes.objects import broker_labels
 from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.listener_plan import (
+    EXTERNAL_PATH,
+    TLS_PATH,
+    ListenerPlan,
+)
 from barnabas_operator.reconcile.broker.properties import (
     SHARED_FILE,
     needs_own_files,
@@ -24,6 +29,7 @@ from barnabas_operator.reconcile.broker.properties import (
 )
 from barnabas_operator.reconcile.broker.revision import revision_annotations
 from barnabas_operator.reconcile.broker.strategic_merge import merged
+from barnabas_operator.security_spec import SecurityPhase
 
 PARKED_GATE = "barnabas.dev/parked"
 _USER = 10001
@@ -53,7 +59,11 @@ def pod_template(
         "affinity": template.affinity or _apart(spec),
         "topologySpreadConstraints": [_spread(spec)],
         "containers": [_container(spec, image, cluster_domain)],
-        "volumes": [_config_volume(spec, replicas), {"name": "tmp", "emptyDir": {}}],
+        "volumes": [
+            _config_volume(spec, replicas),
+            {"name": "tmp", "emptyDir": {}},
+            *_certificate_volumes(spec),
+        ],
     }
     if template.node_selector:
         pod["nodeSelector"] = dict(template.node_selector)
@@ -76,10 +86,11 @@ def pod_template(
 
 
 def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, Any]:
+    listeners = ListenerPlan(spec=spec)
+    inside = [(one.port_name, one.port) for one in listeners.inside()]
     ports = [
-        {"name": "kafka", "containerPort": names.KAFKA_PORT, "protocol": "TCP"},
-        {"name": "replication", "containerPort": names.REPLICATION_PORT, "protocol": "TCP"},
-        {"name": "admin", "containerPort": names.ADMIN_PORT, "protocol": "TCP"},
+        {"name": name, "containerPort": port, "protocol": "TCP"}
+        for name, port in (*inside, ("admin", names.ADMIN_PORT))
     ]
     if spec.external is not None:
         external = {"name": "external", "containerPort": spec.external.port, "protocol": "TCP"}
@@ -128,6 +139,7 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
             ),
             {"name": "config", "mountPath": names.CONFIG_PATH, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
+            *_certificate_mounts(spec),
         ],
     }
     if spec.resources:
@@ -143,13 +155,15 @@ def _drain_command(seconds: int) -> list[str]:
 def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
     """The broker is told who it is: Kubernetes puts the variables in, there is no shell."""
     command = ["barnabas", "broker", "--config"]
+    listeners = ListenerPlan(spec=spec)
     if needs_own_files(spec):
         # What clients are told is in the file.
         return [
             *command,
-            f"{names.CONFIG_PATH}/broker-$(NODE_ID).properties",
+            f"{names.CONFIG_PATH}/{own_file('$(NODE_ID)', spec.phase)}",
             "--set",
             "node.id=$(NODE_ID)",
+            *listeners.command_settings(),
             *_log_directories(spec),
         ]
     host = names.broker_host(spec.name, "$(POD_NAMESPACE)", "$(NODE_ID)", cluster_domain)
@@ -159,7 +173,8 @@ def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
         "--set",
         "node.id=$(NODE_ID)",
         "--set",
-        f"advertised.listeners={names.advertised_inside(host)}",
+        f"advertised.listeners={listeners.advertised(host)}",
+        *listeners.command_settings(),
         *_log_directories(spec),
     ]
 
@@ -185,9 +200,39 @@ def _log_directories(spec: BrokerSpec) -> list[str]:
 def _config_volume(spec: BrokerSpec, replicas: int) -> dict[str, Any]:
     volume: dict[str, Any] = {"name": names.config_map(spec.name), "defaultMode": 0o444}
     if needs_own_files(spec):
-        files = [own_file(node_id) for node_id in range(replicas)]
+        files = [own_file(node_id, spec.phase) for node_id in range(replicas)]
         volume["items"] = [{"key": file, "path": file} for file in files]
     return {"name": "config", "configMap": volume}
+
+
+def _certificate_volumes(spec: BrokerSpec) -> list[dict[str, Any]]:
+    """Certificates and bundles, all of which the kubelet changes at one stroke (SEC-5, SEC-83)."""
+    volumes = []
+    if spec.phase.has_certificates:
+        source = {"secret": {"name": names.broker_certificates(spec.name)}}
+        projected = {"sources": [source], "defaultMode": 0o440}
+        volumes.append({"name": "tls", "projected": projected})
+    if _external_certificate(spec):
+        assert spec.external is not None
+        source = {"secret": {"name": spec.external.certificate_secret}}
+        projected = {"sources": [source], "defaultMode": 0o440}
+        volumes.append({"name": "externaltls", "projected": projected})
+    return volumes
+
+
+def _certificate_mounts(spec: BrokerSpec) -> list[dict[str, Any]]:
+    mounts = []
+    if spec.phase.has_certificates:
+        mounts.append({"name": "tls", "mountPath": TLS_PATH, "readOnly": True})
+    if _external_certificate(spec):
+        mounts.append({"name": "externaltls", "mountPath": EXTERNAL_PATH, "readOnly": True})
+    return mounts
+
+
+def _external_certificate(spec: BrokerSpec) -> bool:
+    external = spec.external
+    is_secure = spec.phase is SecurityPhase.SECURE
+    return is_secure and external is not None and bool(external.certificate_secret)
 
 
 def _apart(spec: BrokerSpec) -> dict[str, Any]:

@@ -10,6 +10,10 @@ the kubelet starts no container before all named files are there: nobody starts 
 a restarted pod finds its file without the operator. A pod that finds no node must not hold up the
 others: it gets a file without a rack, and is restarted for it should it come up with that.
 
+Security. What a phase of it needs is on the command line, where it goes with the certificates that
+the pod mounts: a container that starts again in an older pod must not find settings of a later
+phase. For the same reason each phase has own files, where brokers have any.
+
 A file stays while any pod mounts it, also when its broker is gone: without it none of the older
 pods would start again after a reboot of their node.
 
@@ -20,9 +24,12 @@ scaling restarts nobody who has the right ones already: from three brokers on th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.listener_plan import ListenerPlan
+from barnabas_operator.security_spec import SecurityPhase
 
 # How many replicas topics get; brokers read these when they start.
 SIZE_FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
@@ -31,9 +38,9 @@ SHARED_FILE = "broker.properties"
 _FLUSH_SECONDS = 20
 
 
-def own_file(node_id: int) -> str:
-    """The name of the file of one broker."""
-    return f"broker-{node_id}.properties"
+def own_file(node_id: int | str, phase: SecurityPhase = SecurityPhase.PLAIN) -> str:
+    """The name of the file of one broker in a phase."""
+    return f"broker-{node_id}.{f'{phase.text.lower()}.' * phase.has_certificates}properties"
 
 
 def needs_own_files(spec: BrokerSpec) -> bool:
@@ -46,8 +53,13 @@ def config_files(
     racks: Mapping[int, str | None],
     node_ids: Collection[int],
     cluster_domain: str,
+    *,
+    has_phases: bool = False,
 ) -> dict[str, str]:
-    """The files by name. `racks` has the ordinals whose rack is known; None: there is none."""
+    """The files by name, with those of all phases of security where there are any.
+
+    `racks` has the ordinals whose rack is known; None: there is none.
+    """
     shared = shared_properties(spec)
     files = {SHARED_FILE: properties_text(shared)}
     if not needs_own_files(spec):
@@ -55,27 +67,27 @@ def config_files(
     for node_id in sorted(node_ids):
         if spec.topology_key is not None and node_id not in racks:
             continue
-        own = {**shared, "advertised.listeners": _advertised(spec, node_id, cluster_domain)}
-        rack = racks.get(node_id)
-        if rack:
-            own["broker.rack"] = rack
-        files[own_file(node_id)] = properties_text(own)
+        phases = SecurityPhase if has_phases else (SecurityPhase.PLAIN,)
+        for phase in phases:
+            listeners = ListenerPlan(spec=replace(spec, phase=phase))
+            own = {
+                **shared,
+                "advertised.listeners": _advertised(spec, node_id, cluster_domain, listeners),
+            }
+            rack = racks.get(node_id)
+            if rack:
+                own["broker.rack"] = rack
+            files[own_file(node_id, phase)] = properties_text(own)
     return files
 
 
 def shared_properties(spec: BrokerSpec) -> dict[str, str]:
     """The settings that are the same for every broker."""
-    listeners = f"PLAINTEXT://:{names.KAFKA_PORT},REPLICATION://:{names.REPLICATION_PORT}"
-    protocols = "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT"
-    if spec.external is not None:
-        listeners += f",EXTERNAL://:{spec.external.port}"
-        protocols += ",EXTERNAL:PLAINTEXT"
     drain_seconds = max(spec.termination_grace_seconds - _FLUSH_SECONDS, 1)
     return {
         **size_defaults(spec.replicas),
         **spec.config,
-        "listeners": listeners,
-        "listener.security.protocol.map": protocols,
+        **ListenerPlan(spec=replace(spec, phase=SecurityPhase.PLAIN)).properties(),
         # No inter.broker.listener.name: a broker uses REPLICATION by itself, and one of an earlier
         # release, restarted with this file while an upgrade goes on, what it used before.
         "log.dirs": f"{names.DATA_PATH}/data",
@@ -112,9 +124,11 @@ def size_defaults(replicas: int) -> dict[str, str]:
     }
 
 
-def _advertised(spec: BrokerSpec, node_id: int, cluster_domain: str) -> str:
+def _advertised(
+    spec: BrokerSpec, node_id: int, cluster_domain: str, listeners: ListenerPlan
+) -> str:
     host = names.broker_host(spec.name, spec.namespace, node_id, cluster_domain)
-    addresses = [names.advertised_inside(host)]
+    addresses = [listeners.advertised(host)]
     if spec.external is not None:
         addresses.append(f"EXTERNAL://{spec.external.address(node_id)}")
     return ",".join(addresses)

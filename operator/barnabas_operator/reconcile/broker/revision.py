@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from barnabas_operator.broker_spec import DATA_VOLUME, BrokerSpec
+from barnabas_operator.reconcile.broker.listener_plan import ListenerPlan
 
 REVISION_ANNOTATION = "barnabas.dev/revision"
 CONFIG_ANNOTATION = "barnabas.dev/config"
@@ -31,6 +32,7 @@ _WORDS = {
     "listeners": "the listeners",
     "rack": "rack.topologyKey",
     "pod": "podTemplate",
+    "security": "security",
     "volumes": "storage.volumes",
 }
 
@@ -54,9 +56,19 @@ def revision_of(spec: BrokerSpec, image: str) -> dict[str, str]:
         "listeners": digest(repr(spec.external)),
         "rack": spec.topology_key or "",
         "pod": digest(template.pod) if template.pod else "",
+        "security": _security(spec),
         "restart": spec.restart,
         **_volumes(spec),
     }
+
+
+def _security(spec: BrokerSpec) -> str:
+    """The phase and what it sets; nothing for plain brokers. Not: certificates (SEC-83)."""
+    if not spec.phase.has_certificates:
+        return ""
+    external = spec.external.certificate_secret if spec.external is not None else ""
+    settings = ListenerPlan(spec=spec).command_settings()
+    return f"{spec.phase.text} {digest([external, *settings])}"
 
 
 def _volumes(spec: BrokerSpec) -> dict[str, str]:

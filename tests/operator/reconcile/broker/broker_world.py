@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from barnabas_client.errors import BrokerUnreachableError, UsageError
@@ -24,6 +25,7 @@ from barnabas_operator.kubernetes.kinds import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
+    SECRET,
     STATEFUL_SET,
     kind_of,
 )
@@ -39,6 +41,7 @@ from barnabas_operator.reconcile.broker.observed import (
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, KeyKind
 from barnabas_protocol.ids import TopicPartition
+from tests.operator.reconcile.broker.secure_brokers import check_brokers_talk, reported_tls
 from tests.operator.reconcile.broker.store_api import Killed, StoreApi
 from tests.operator.reconcile.broker.world_parts import (
     CATCH_UP_TICKS,
@@ -81,6 +84,8 @@ class BrokerWorld:
         self.full_disks: dict[int, tuple[str, ...]] = {}
         self.on_volumes: dict[int, dict[str, int]] = {}  # logs by broker and volume
         self.racks: dict[int, str | None] = {}
+        self.plain_connections: int | None = 0
+        self.loaded: dict[int, Manifest] = {}  # the certificates of each broker
         self.registered: set[int] = set()
         self.factors: dict[int, str] = {}  # what brokers started with
         self.members: set[int] = set()  # of the metadata log
@@ -131,6 +136,10 @@ class BrokerWorld:
     def condition(self, type_: str) -> Manifest:
         found = [one for one in self.status.get("conditions", ()) if one["type"] == type_]
         return found[0] if found else {}
+
+    def now(self) -> datetime:
+        """The time of the operator."""
+        return datetime.fromtimestamp(self.clock.wall_ms() / 1000, UTC)
 
     def change(self, patch: Manifest) -> None:
         """Merge a patch into the Broker as a user would."""
@@ -212,10 +221,13 @@ class BrokerWorld:
         self._run_volumes()
         self._run_kubelets()
         self._run_brokers()
+        self._run_certificates()
         self.check()
 
     def check(self) -> None:
         """What must hold at any time."""
+        ready = self.ready_ids()
+        check_brokers_talk({one: pod for one, pod in self.pods().items() if one in ready})
         if not self.is_available:
             return
         stopping = [
@@ -273,6 +285,8 @@ class BrokerWorld:
                 size_bytes=1234,
                 full_disks=self.full_disks.get(node_id, ()),
                 held=self._held(node_id),
+                tls=reported_tls(self.pods()[node_id], self.loaded.get(node_id, {}), node_id),
+                plain_connections=self.plain_connections,
             )
             for node_id in addresses
             if node_id in self.ready_ids()
@@ -285,7 +299,7 @@ class BrokerWorld:
         return {
             f"{path}/data": found.get(name, 0)
             for name, path in named.items()
-            if name not in ("config", "tmp")
+            if name not in ("config", "tmp", "tls", "externaltls")
         }
 
     async def move(self, moves: Mapping[TopicPartition, Sequence[int]]) -> Mapping[str, Exception]:
@@ -446,6 +460,15 @@ class BrokerWorld:
                 return
         if coming and len(self.members) < 3:
             self.members.add(min(coming))
+
+    def _run_certificates(self) -> None:
+        """A broker loads what its pod mounts: as it starts, and one broker per tick later on."""
+        found = self.store.objects[SECRET].get((NAMESPACE, f"{NAME}-broker-certificates"))
+        if found is None:
+            return
+        behind = [one for one in sorted(self.pods()) if self.loaded.get(one) != found["data"]]
+        for node_id in behind[:1]:
+            self.loaded[node_id] = found["data"]
 
     def _run_brokers(self) -> None:
         ready = self.ready_ids()

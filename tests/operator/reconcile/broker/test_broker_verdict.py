@@ -40,6 +40,7 @@ def test_a_broker_that_serves_is_ready_for_every_tool() -> None:
         "Ready": ("True", "AllBrokersReady"),
         "Progressing": ("False", "AllBrokersReady"),
         "Degraded": ("False", "AsExpected"),
+        "Insecure": ("True", "SecurityIsOff"),
     }
     assert verdicts(world) == ("Current", "Healthy", False)
     generation = world.broker["metadata"]["generation"]

@@ -164,7 +164,7 @@ def test_a_certificate_is_signed_by_the_clients_authority_and_renewed_in_time() 
     assert subject_of(leaf) == "CN=alice"
     assert world.clients.has_signed(leaf)
     assert first["user.pem"] == first["user.key"] + first["user.crt"]
-    assert first["bootstrap.servers"] == "demo-bootstrap.kafka.svc:9095"
+    assert first["bootstrap.servers"] == "demo-bootstrap.kafka.svc:9097"
     assert "security.protocol=SSL\n" in first["client.properties"]
     assert world.status()["expires"] == f"{leaf.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
     world.clock.now_ms += int(timedelta(days=61).total_seconds() * 1000)
