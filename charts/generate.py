@@ -37,12 +37,8 @@ _ANYTHING: Final = {"type": "object"}
 _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 _NAME: Final = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", "maxLength": 40}
 _LEVEL: Final = {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
+_AS_ABOVE: Final = {"type": ["boolean", "null"]}
 _DURATION: Final = {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}
-
-
-def _refused(words: str) -> dict[str, Any]:
-    """Only false; Helm shows the values of the second enum to who sets true."""
-    return {"type": "boolean", "enum": [False, words]}
 
 
 # What a value's default does not tell about it.
@@ -108,10 +104,9 @@ _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "prometheusRule.labels": _TEXTS,
     "dashboards.label": {"type": "string", "minLength": 1},
     "dashboards.annotations": _TEXTS,
-    "tls.enabled": _refused("true is refused: this version of Barnabas has no TLS yet"),
-    "authentication.enabled": _refused(
-        "true is refused: this version of Barnabas has no authentication yet"
-    ),
+    "tls.enabled": _AS_ABOVE,
+    "authentication.enabled": _AS_ABOVE,
+    "rbac.userNamespaces": {"type": "array", "items": {"type": "string", "minLength": 1}},
     "test.timeoutSeconds": {"type": "integer", "minimum": 1, "maximum": 3600},
 }
 

@@ -256,8 +256,7 @@ def test_the_broker_is_applied_with_every_change_of_the_release(render: Render) 
     [
         ("operator.replica=2", "replica"),
         ("broker.spec.replica=5", "replica"),
-        ("tls.enabled=true", "has no TLS yet"),
-        ("authentication.enabled=true", "has no authentication yet"),
+        ("tls.enabled=yes", "got string"),
     ],
 )
 def test_a_mistake_in_the_values_is_refused_with_its_name(

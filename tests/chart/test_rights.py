@@ -25,6 +25,10 @@ APPLIED = (
     kinds.STATEFUL_SET,
     # On request of a Topic.
     kinds.SECRET,
+    # Of a Broker that is secure.
+    kinds.NETWORK_POLICY,
+    kinds.TLS_ROUTE,
+    kinds.CERTIFICATE,
 )
 Right = tuple[str, str, str]
 
@@ -61,7 +65,7 @@ def needed() -> set[Right]:
     return rights
 
 
-WITH_SECRETS = {"rbac": {"connectionSecrets": True}}
+WITH_SECRETS = {"rbac": {"connectionSecrets": True}, "security": {"enabled": True}}
 
 
 def granted(manifests: dict[tuple[str, str], dict[str, Any]]) -> set[Right]:

@@ -123,6 +123,18 @@ seccompProfile:
 - apiGroups: [""]
   resources: [events]
   verbs: [get, list, create]
+{{- if include "barnabas.security" . }}
+# Of Brokers that are secure: who may reach them, hosts of a gateway, authorities by cert-manager.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch, delete]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [tlsroutes]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, create, patch]
+{{- end }}
 {{- if .Values.rbac.connectionSecrets }}
 # Of Topics that ask for one.
 - apiGroups: [""]

@@ -17,7 +17,34 @@ metadata:
     meta.helm.sh/release-name: {{ .Release.Name }}
     meta.helm.sh/release-namespace: {{ .Release.Namespace }}
 spec:
-  {{- toYaml .Values.broker.spec | nindent 2 }}
+  {{- toYaml (include "barnabas.brokerSpec" . | fromYaml) | nindent 2 }}
+{{- end -}}
+
+{{/* Its spec: what broker.spec says goes before security, tls and authentication. */}}
+{{- define "barnabas.brokerSpec" -}}
+{{- $spec := deepCopy .Values.broker.spec -}}
+{{- $security := get $spec "security" | default dict -}}
+{{- if and .Values.security.enabled (not (hasKey $security "enabled")) -}}
+{{- $_ := set $security "enabled" true -}}
+{{- end -}}
+{{- range $part := list "tls" "authentication" -}}
+{{- $wanted := (index $.Values $part).enabled -}}
+{{- if not (or (kindIs "invalid" $wanted) (hasKey $security $part)) -}}
+{{- $_ := set $security $part (dict "enabled" $wanted) -}}
+{{- end -}}
+{{- end -}}
+{{- if $security -}}
+{{- $_ := set $spec "security" $security -}}
+{{- end -}}
+{{- toYaml $spec -}}
+{{- end -}}
+
+{{/* Whether the Broker of this release has any security, as text that is empty where it has none. */}}
+{{- define "barnabas.security" -}}
+{{- $security := (include "barnabas.brokerSpec" . | fromYaml).security | default dict -}}
+{{- if or $security.enabled ($security.tls | default dict).enabled -}}
+on
+{{- end -}}
 {{- end -}}
 
 {{/* A Job of a hook: root, name, hook, arguments of release_hook.py. */}}
