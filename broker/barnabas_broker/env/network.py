@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from barnabas_broker.env.tls_alerts import send_alert
+
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 LISTEN_BACKLOG = 50  # Kafka's socket.listen.backlog.size
 ACCEPTED_AT_ONCE = 64
@@ -267,18 +269,24 @@ class RealNetwork:
         context: ssl.SSLContext,
         handshake_seconds: float,
     ) -> None:
-        """Make the handshake on an accepted socket.
+        """Make the handshake on an accepted socket; a peer that is refused gets an alert.
 
         Raises: ssl.SSLError, or another OSError where the peer goes or takes too long.
         """
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(
-            protocol_factory,
-            accepted,
-            ssl=context,
-            ssl_handshake_timeout=handshake_seconds,
-            ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS,
-        )
+        # The loop closes the socket of a handshake that fails before an alert is sent.
+        with accepted.dup() as spare:
+            try:
+                await loop.connect_accepted_socket(
+                    protocol_factory,
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=handshake_seconds,
+                    ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS,
+                )
+            except ssl.SSLError as error:
+                send_alert(error, spare)
+                raise
 
     async def connect(
         self,
