@@ -29,8 +29,7 @@ from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
 from barnabas_broker.network.tls_session import TlsSession
 from barnabas_broker.network.tls_transport import EncryptionTurns
-from barnabas_broker.security.principal import Principal
-from barnabas_broker.security.tls.listener_tls import ListenerTls
+from barnabas_broker.security.tls.listener_tls import CertificateIdentity, ListenerTls
 from barnabas_protocol.connection.framing import SharedBuffer
 
 _log = logging.getLogger(__name__)
@@ -100,8 +99,8 @@ class Listener:
         self.sessions: dict[Session, None] = {}
         self.tls = tls
         self.encryption_turns = encryption_turns or EncryptionTurns(loop)
-        self.certificate_principal: Callable[[Any], Principal] | None = (
-            tls.principal_of if tls is not None and security_protocol == "SSL" else None
+        self.certificate_identity: Callable[[Any, int], CertificateIdentity | None] | None = (
+            tls.identity_of if tls is not None and security_protocol == "SSL" else None
         )
         self._handshakes = handshakes
         self._half_open_count = 0  # of this listener

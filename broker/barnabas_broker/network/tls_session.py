@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from barnabas_broker.network.session import Session, SessionHost
 from barnabas_broker.network.tls_transport import EncryptionTurns, TlsTransport
-from barnabas_broker.security.principal import Principal
 from barnabas_broker.security.principal_mapping import MappingError
+from barnabas_broker.security.tls.listener_tls import CertificateIdentity
+
+END_JITTER_MS: Final = 60_000
+"""Certificates that end together do not end all connections in one moment."""
+END_CHECK_SECONDS: Final = 3_600.0
 
 
 class TlsSessionHost(SessionHost, Protocol):
     """What a session on TLS needs of its listener beside what others need."""
 
     encryption_turns: EncryptionTurns
-    certificate_principal: Callable[[Any], Principal] | None
+    certificate_identity: Callable[[Any, int], CertificateIdentity | None] | None
     """Who has shown a certificate; None where another log-in says who somebody is."""
 
 
 class TlsSession(Session):
     """One connection of a listener with TLS."""
 
-    __slots__ = ("_encrypted", "_host", "_joined")
+    __slots__ = ("_encrypted", "_end_handle", "_ends_at_ms", "_host", "_joined")
 
     def __init__(self, listener: TlsSessionHost, joined: Callable[[Session], bool]) -> None:
         """`joined` takes the connection over from its handshake; False where it may not stay."""
@@ -37,6 +41,8 @@ class TlsSession(Session):
         self._host = listener
         self._joined = joined
         self._encrypted: TlsTransport | None = None
+        self._end_handle: asyncio.TimerHandle | None = None  # of the client's certificate
+        self._ends_at_ms = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, whose handshake is over."""
@@ -48,13 +54,35 @@ class TlsSession(Session):
             super().resume_writing,
         )
         super().connection_made(cast(asyncio.Transport, encrypted))
-        principal_of = self._host.certificate_principal
-        if self.is_closed or principal_of is None:
-            return
+        if not self.is_closed and self._host.certificate_identity is not None:
+            self._identify(inner, self._host.certificate_identity)
+
+    def _identify(
+        self,
+        inner: asyncio.Transport,
+        identity_of: Callable[[Any, int], CertificateIdentity | None],
+    ) -> None:
+        """Take the certificate's principal, for as long as the certificate says so (SEC-30)."""
+        now_ms = self._host.clock.wall_ms()
         try:
-            self.principal = principal_of(inner.get_extra_info("ssl_object"))
+            identity = identity_of(inner.get_extra_info("ssl_object"), now_ms)
         except (MappingError, ValueError) as error:
             self.close(f"its certificate has no principal: {error}", "certificate")
+            return
+        if identity is not None:
+            self.principal = identity.principal
+            self._ends_at_ms = identity.not_after_ms + hash(self.peer) % END_JITTER_MS
+            self._await_end()
+
+    def _await_end(self) -> None:
+        left_ms = self._ends_at_ms - self._host.clock.wall_ms()
+        if left_ms <= 0:
+            self._end_handle = None
+            self.close("its certificate has ended", "certificate-ended")
+            return
+        # Looked at again now and then: the clock of the wall may be set.
+        wait_seconds = min(left_ms / 1000, END_CHECK_SECONDS)
+        self._end_handle = self._host.loop.call_later(wait_seconds, self._await_end)
 
     def _admit(self) -> bool:
         return self._joined(self)
@@ -63,6 +91,8 @@ class TlsSession(Session):
         """Give back everything the connection held."""
         if self._encrypted is not None:
             self._encrypted.clear()
+        if self._end_handle is not None:
+            self._end_handle.cancel()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

@@ -1,4 +1,6 @@
-"""The subject of a certificate as Kafka's principals have it: RFC 2253, most specific part first.
+"""Whose a client's certificate is, as Kafka's principals have it, and when it ends.
+
+The name is that of RFC 2253, its most specific part first.
 
 Read from the certificate's bytes: Python's `getpeercert()` has another order and other names. The
 bytes come from OpenSSL, which has verified them; what cannot be cut is refused all the same.
@@ -10,7 +12,8 @@ something is escaped, as are blanks at the ends.
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
 _NAMES: Final = {
     bytes.fromhex("550403"): "CN",
@@ -37,6 +40,16 @@ _VERSION: Final = 0xA0
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 SUBJECT_BYTES_MAX: Final = 16 * 1024
 """A longer name would be no principal that anybody could write into a rule."""
+
+
+_TIMES: Final = {23: "%y%m%d%H%M%SZ", 24: "%Y%m%d%H%M%SZ"}  # UTCTime, GeneralizedTime
+
+
+class ShownCertificate(NamedTuple):
+    """What is read of the certificate that a client shows."""
+
+    subject: str
+    not_after_ms: int
 
 
 class _Element:
@@ -79,8 +92,8 @@ class _Element:
         return self.data[self.content : self.end]
 
 
-def subject_of(certificate: bytes) -> str:
-    """The subject's distinguished name of a certificate in DER.
+def read_shown(certificate: bytes) -> ShownCertificate:
+    """The subject's distinguished name and the end of a certificate in DER.
 
     Raises: ValueError for what is no certificate.
     """
@@ -92,10 +105,24 @@ def subject_of(certificate: bytes) -> str:
     position = 5 if fields and fields[0].tag == _VERSION else 4
     if len(fields) <= position or fields[position].tag != _SEQUENCE:
         raise ValueError("this is no certificate")
-    subject = fields[position]
+    subject, validity = fields[position], fields[position - 1].children()
     if subject.end - subject.content > SUBJECT_BYTES_MAX:
         raise ValueError(f"the subject has more than {SUBJECT_BYTES_MAX} bytes")
-    return ",".join(_relative_name(part) for part in reversed(subject.children()))
+    if len(validity) != 2:
+        raise ValueError("a validity is two times")
+    name = ",".join(_relative_name(part) for part in reversed(subject.children()))
+    return ShownCertificate(name, _time_ms(validity[1]))
+
+
+def _time_ms(element: _Element) -> int:
+    form = _TIMES.get(element.tag)
+    if form is None:
+        raise ValueError("a time in DER is of another kind")
+    text = element.value.decode("ascii")
+    moment = datetime.strptime(text, form).replace(tzinfo=UTC)
+    if element.tag == 23 and moment.year >= 2050:  # two digits are of 1950 to 2049
+        moment = moment.replace(year=moment.year - 100)
+    return int(moment.timestamp() * 1000)
 
 
 def _relative_name(part: _Element) -> str:

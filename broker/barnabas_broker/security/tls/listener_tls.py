@@ -16,20 +16,20 @@ import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.tls_settings import ListenerTlsSettings
-from barnabas_broker.security.principal import ANONYMOUS, Principal
+from barnabas_broker.security.principal import Principal
 from barnabas_broker.security.principal_mapping import MappingError, PrincipalMapping
 from barnabas_broker.security.tls.contexts import (
     client_context,
     handshakes_at_once,
     server_context,
 )
-from barnabas_broker.security.tls.distinguished_name import subject_of
+from barnabas_broker.security.tls.distinguished_name import read_shown
 from barnabas_broker.security.tls.key_material import (
     KeyMaterial,
     check_material,
@@ -56,6 +56,13 @@ class LoadedTls:
     client: ssl.SSLContext | None
     mapping: PrincipalMapping
     handshakes_max: int
+
+
+class CertificateIdentity(NamedTuple):
+    """Who is at the other end by their certificate, and until when that says so."""
+
+    principal: Principal
+    not_after_ms: int
 
 
 class ListenerTls:
@@ -111,17 +118,22 @@ class ListenerTls:
         """How many handshakes may be under way at once."""
         return self.loaded.handshakes_max
 
-    def principal_of(self, connection: Any) -> Principal:
-        """Who has shown a certificate on a connection (its `ssl_object`); nobody where none did.
+    def identity_of(self, connection: Any, now_ms: int) -> CertificateIdentity | None:
+        """Who has shown a certificate on a connection (its `ssl_object`); None where none did.
 
-        Raises: MappingError where no rule matches, ValueError where the name cannot be read.
+        Raises: MappingError where no rule matches, ValueError where it cannot be read or has ended:
+        OpenSSL verifies nothing again where a session of TLS 1.2 is resumed.
         """
         if self.loaded.settings.client_auth == "none":
-            return ANONYMOUS
+            return None
         certificate = connection.getpeercert(binary_form=True)
         if certificate is None:
-            return ANONYMOUS
-        return Principal.user(self.loaded.mapping.name_of(subject_of(certificate)))
+            return None
+        shown = read_shown(certificate)
+        if shown.not_after_ms <= now_ms:
+            raise ValueError(f"the certificate of {shown.subject} has ended")
+        name = self.loaded.mapping.name_of(shown.subject)
+        return CertificateIdentity(Principal.user(name), shown.not_after_ms)
 
     # Renewal.
 

@@ -1,0 +1,1 @@
+"""Tests of TLS: names, keys, contexts, renewal."""
