@@ -95,6 +95,11 @@ class Bench:
         self.dispatch: Callable[[InFlightRequest], None] = self.echo
         self.clients: list[Client] = []
         connections_max = options.pop("connections_max", 1_000_000)
+        of_tls = {
+            name: options.pop(name)
+            for name in ("tls", "handshakes", "security_protocol")
+            if name in options
+        }
         self.listener = Listener(
             name="PLAINTEXT",
             host="127.0.0.1",
@@ -110,6 +115,7 @@ class Bench:
             metrics=self.metrics,
             shared_buffer=SharedBuffer(),
             connections_max=connections_max,
+            **of_tls,
         )
 
     async def __aenter__(self) -> "Bench":

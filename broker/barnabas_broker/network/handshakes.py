@@ -130,6 +130,8 @@ class Handshakes:
         self._under_way: dict[Handshake, None] = {}  # the oldest first
         self._by_host: dict[str, int] = {}  # units under way
         self._stuck_handle: asyncio.TimerHandle | None = None
+        self.most_under_way = 0
+        """The most handshakes that OpenSSL was at together."""
 
     @property
     def under_way_count(self) -> int:
@@ -209,6 +211,7 @@ class Handshakes:
     def _start(self, handshake: Handshake) -> None:
         handshake.started_seconds = self._loop.time()
         self._under_way[handshake] = None
+        self.most_under_way = max(self.most_under_way, len(self._under_way))
         self._units_used += handshake.units
         self._by_host[handshake.host] = self._by_host.get(handshake.host, 0) + handshake.units
         handshake.task = self._loop.create_task(self._make(handshake))
@@ -323,4 +326,5 @@ def meaning_of(error: OSError) -> tuple[str, str]:
         return "tls", _MEANINGS.get(name, f"the handshake failed: {plain}")
     if isinstance(error, ConnectionAbortedError) or "taking longer" in str(error):
         return "slow-handshake", "its handshake took too long"
-    return "peer", f"it went during the handshake: {error or type(error).__name__}"
+    # Clients on asyncio go so where they do not accept what they are shown.
+    return "left", "it went during the handshake, as one does that refuses this certificate"
