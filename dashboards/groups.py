@@ -95,6 +95,113 @@ _BEHIND: Final = Row(
     ],
 )
 
+_BACKLOG: Final = of("barnabas_share_backlog_records", _GROUP)
+_QUEUES: Final = Row(
+    title="Share groups",
+    panels=[
+        Panel(
+            title="Backlog",
+            text="Records that a share group may read and that are not done, of groups with"
+            " members.",
+            queries=[
+                Query(
+                    expression=f"sum by (group, topic) ({_BACKLOG})",
+                    legend="{{group}} / {{topic}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="In flight",
+            text="Records of a group between the first that is not done and the last that was"
+            " delivered. At share.partition.max.record.locks a partition stops.",
+            queries=[
+                Query(
+                    expression=(
+                        f"max by (group, topic) ({of('barnabas_share_in_flight_records', _GROUP)})"
+                    ),
+                    legend="{{group}} / {{topic}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="Oldest in flight",
+            text="For how long the same record is the first that is not done, of the worst"
+            " partition.",
+            unit="s",
+            queries=[
+                Query(
+                    expression=(
+                        "max by (group, topic)"
+                        f" ({of('barnabas_share_oldest_in_flight_seconds', _GROUP)})"
+                    ),
+                    legend="{{group}} / {{topic}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="Deliveries",
+            text="Records delivered to members of share groups, a second, and those that had been"
+            " delivered before.",
+            unit="cps",
+            queries=[
+                Query(
+                    expression=f"sum ({rate('barnabas_share_acquired_records_total')})",
+                    legend="all",
+                    may_be_empty=True,
+                ),
+                Query(
+                    expression=f"sum ({rate('barnabas_share_redelivered_records_total')})",
+                    legend="again",
+                    may_be_empty=True,
+                ),
+            ],
+        ),
+        Panel(
+            title="Acknowledgements",
+            text="Records that members have accepted, released, rejected or renewed, a second, and"
+            " locks that ran out.",
+            unit="cps",
+            queries=[
+                Query(
+                    expression=f"sum by (type) ({rate('barnabas_share_acknowledgements_total')})",
+                    legend="{{type}}",
+                    may_be_empty=True,
+                ),
+                Query(
+                    expression=f"sum ({rate('barnabas_share_lock_timeouts_total')})",
+                    legend="lock ran out",
+                    may_be_empty=True,
+                ),
+            ],
+        ),
+        Panel(
+            title="Dead letters",
+            text="Records written to topics for dead letters, a second, and those archived without"
+            " one: they are lost.",
+            unit="cps",
+            queries=[
+                Query(
+                    expression=(
+                        f"sum by (group) ({rate('barnabas_share_dead_letters_total', _GROUP)})"
+                    ),
+                    legend="{{group}}",
+                    may_be_empty=True,
+                ),
+                Query(
+                    expression=(
+                        f"sum by (group) ({rate('barnabas_share_dead_letters_lost_total', _GROUP)})"
+                    ),
+                    legend="{{group}} lost",
+                    may_be_empty=True,
+                ),
+            ],
+        ),
+    ],
+)
+
 _COORDINATORS: Final = Row(
     title="Coordinators",
     panels=[
@@ -171,5 +278,5 @@ GROUPS: Final = Dashboard(
     title="Barnabas / Consumer groups",
     text="How far behind consumer groups are, in records and in seconds, and how they fare.",
     variables=[NAMESPACE_VARIABLE, CLUSTER_VARIABLE, _GROUP_VARIABLE],
-    rows=[_BEHIND, _COORDINATORS],
+    rows=[_BEHIND, _QUEUES, _COORDINATORS],
 )

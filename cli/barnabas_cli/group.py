@@ -29,6 +29,8 @@ STATES = (
     "Reconciling",
     "NotReady",
 )
+#: The texts of `GroupType`, of those that brokers serve.
+TYPES = ("Classic", "Consumer", "Share")
 _STATE_COLOURS = {"Stable": "green", "Empty": None, "Dead": "red"}
 _LIST_COLUMNS = (
     Column(title="GROUP", field="group"),
@@ -74,15 +76,25 @@ def command() -> None:
     type=click.Choice(STATES, case_sensitive=False),
     help="Only those in this state.",
 )
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(TYPES, case_sensitive=False),
+    help="Only those of this protocol.",
+)
 @with_output
 @with_connection
-def list_groups(states: tuple[str, ...], connection: Connection, output: Output) -> None:
-    """List groups."""
+def list_groups(
+    states: tuple[str, ...], types: tuple[str, ...], connection: Connection, output: Output
+) -> None:
+    """List groups of all protocols: classic, consumer and share groups."""
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
-        from barnabas_client.admin.values.groups import GroupState
+        from barnabas_client.admin.values.groups import GroupState, GroupType
 
         wanted = {GroupState(state) for state in states}
+        kinds = [GroupType(kind) for kind in types]
         return [
             {
                 "group": listing.group_id,
@@ -90,7 +102,7 @@ def list_groups(states: tuple[str, ...], connection: Connection, output: Output)
                 "type": str(listing.type),
                 "protocol": listing.protocol_type,
             }
-            for listing in await admin.groups.list()
+            for listing in await admin.groups.list(types=kinds)
             if not wanted or listing.state in wanted
         ]
 

@@ -37,10 +37,38 @@ class AlertCase:
 
 _GUARD = "barnabas_log_directory_guard"
 _FREE, _TOTAL = "barnabas_log_directory_free_bytes", "barnabas_log_directory_total_bytes"
+_LOST = on("barnabas_share_dead_letters_lost_total", 'group="queue"')
+_SHARED = 'group="billing",topic="orders",partition="0"'
+_BACKLOG = on("barnabas_share_backlog_records", _SHARED)
 _LAG = on("barnabas_group_lag_records", 'group="billing",topic="orders",partition="0"')
 _COMMITTED = on("barnabas_group_committed_offset", 'group="billing",topic="orders",partition="0"')
 
 CASES: Sequence[AlertCase] = (
+    AlertCase(
+        alert="BarnabasDeadLettersLost",
+        # A counter begins with its first event: that is an increase, too.
+        series={_LOST: "_x5 4x9"},
+        quiet_at=4,
+        fires_at=7,
+        labels={**CLUSTER, "group": "queue"},
+        summary="4 records of share group queue are archived without a dead letter",
+    ),
+    AlertCase(
+        alert="BarnabasShareGroupHeld",
+        series={on("barnabas_share_oldest_in_flight_seconds", _SHARED): "0+60x40"},
+        quiet_at=20,
+        fires_at=21,
+        labels=GROUP,
+        summary="Share group billing is held up by one record of orders for 21m 0s",
+    ),
+    AlertCase(
+        alert="BarnabasShareGroupBacklogGrowing",
+        series={_BACKLOG: "9000+100x90"},
+        quiet_at=40,
+        fires_at=60,
+        labels=GROUP,
+        summary="Share group billing falls behind on orders: 15k records",
+    ),
     AlertCase(
         alert="BarnabasOfflinePartitions",
         series={on("barnabas_offline_partitions"): "0x4 3x9"},

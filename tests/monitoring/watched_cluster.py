@@ -18,7 +18,11 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas_client import Producer
+from barnabas_client import AcknowledgeType, Producer, ShareConsumer
+from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.share import ShareRecord
 from barnabas_operator.kubernetes.kinds import STATEFUL_SET, TOPIC
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.reconcile.broker.eviction_gate import Ruling
@@ -31,6 +35,8 @@ from tests.support.prometheus import Prometheus
 TOPIC_NAME = "orders"
 GROUP = "billing"
 BILLS = "bills"
+QUEUE = "packing"
+LETTERS = "dlq.packing"
 
 
 class WatchedCluster:
@@ -84,6 +90,44 @@ class WatchedCluster:
             "consume", TOPIC_NAME, "--group", GROUP, "--from-beginning", "-n", str(records)
         )
 
+    async def queue(self) -> None:
+        """A share group that has rejected a record, so that there is a dead letter."""
+        async with Admin(self.brokers.bootstrap) as admin:
+            permitted = {"errors.deadletterqueue.group.enable": "true"}
+            topic = NewTopic(
+                name=LETTERS, partition_count=1, replication_factor=3, configs=permitted
+            )
+            (await admin.topics.create([topic])).unwrap()
+            changes = [
+                ConfigChange.set("share.auto.offset.reset", "earliest"),
+                ConfigChange.set("errors.deadletterqueue.topic.name", LETTERS),
+            ]
+            (await admin.configs.alter({ConfigResource.group(QUEUE): changes})).unwrap()
+        options: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
+        async with (
+            asyncio.timeout(60),
+            ShareConsumer(self.brokers.bootstrap, group_id=QUEUE, **options) as consumer,
+        ):
+            consumer.subscribe([TOPIC_NAME])
+            records: list[ShareRecord] = []
+            while not records:
+                records = await consumer.poll(timeout_ms=500)
+            for record in records:
+                consumer.acknowledge(record, AcknowledgeType.REJECT)
+            await consumer.commit()
+
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """A member of the share group that goes on."""
+        command = [barnabas_command(), "share", "consume", TOPIC_NAME, "--group", QUEUE, "--follow"]
+        command += ["--bootstrap-server", self.brokers.bootstrap]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
     async def transaction(self) -> None:
         """One that is committed, so that a coordinator has something to tell."""
         async with (
@@ -103,7 +147,9 @@ def watched_cluster(directory: Path) -> Iterator[WatchedCluster]:
         watched.produce(600)
         watched.consume(200)
         asyncio.run(watched.transaction())
-        yield watched
+        asyncio.run(watched.queue())
+        with watched.sharing():
+            yield watched
 
 
 @contextmanager

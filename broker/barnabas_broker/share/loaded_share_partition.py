@@ -31,7 +31,7 @@ from barnabas_broker.share.acquisition import (
 from barnabas_broker.share.dead_letters import DeadLetterWriter
 from barnabas_broker.share.offset_reset import reset_offset
 from barnabas_broker.share.persister import SharePartitionKey, SharePersister
-from barnabas_broker.share.record_states import AcknowledgementBatch
+from barnabas_broker.share.record_states import FINAL, AcknowledgementBatch
 from barnabas_broker.share.share_metrics import ShareMetrics
 from barnabas_broker.share.share_partition import SharePartition
 from barnabas_broker.share.share_settings import ShareSettings
@@ -95,6 +95,7 @@ class LoadedSharePartition:
         "_is_writing",
         "_on_change",
         "_on_gone",
+        "_start_seen",
         "_state_epoch",
         "_timer_task",
         "error",
@@ -129,6 +130,8 @@ class LoadedSharePartition:
         self._is_writing = False
         self._is_sending_dead_letters = False
         self._timer_task: TimerTask | None = None
+        # The start offset that was seen last, and since when it is that.
+        self._start_seen = 0, context.clock.monotonic_ns()
         # Since when a fetch reads it, and no other may (SHR-8).
         self.fetch_locked_since_ns: int | None = None
 
@@ -202,6 +205,27 @@ class LoadedSharePartition:
         self.records.fail_waiting(error)
         self._on_gone(self)
 
+    # What there is to tell.
+
+    @property
+    def backlog(self) -> int:
+        """How many offsets that the group may read are not done."""
+        offsets = self.records.offsets
+        done = sum(offsets.counts[state] for state in FINAL)
+        return max(self.limit_offset - offsets.start_offset - done, 0) if self.is_active else 0
+
+    @property
+    def oldest_in_flight_seconds(self) -> float:
+        """For how long the first record in flight has been the first; 0 if none is in flight."""
+        if not self.records.offsets.offset_count:
+            return 0.0
+        return (self._context.clock.monotonic_ns() - self._start_seen[1]) / 1e9
+
+    def _note_start(self) -> None:
+        offsets = self.records.offsets
+        if offsets.start_offset != self._start_seen[0] or not offsets.offset_count:
+            self._start_seen = offsets.start_offset, self._context.clock.monotonic_ns()
+
     # Fetching.
 
     @property
@@ -239,7 +263,11 @@ class LoadedSharePartition:
         """Acquire records for a member out of the batches that were read from an offset on."""
         now_ms = self._context.clock.monotonic_ms()
         acquired = acquire(self.records, parameters, fetch_offset, batches, now_ms)
-        self._context.metrics.acquired_count += sum(last - first + 1 for first, last, _ in acquired)
+        metrics = self._context.metrics
+        for first_offset, last_offset, delivery_count in acquired:
+            metrics.acquired_count += last_offset - first_offset + 1
+            if delivery_count > 1:
+                metrics.redelivered_count += last_offset - first_offset + 1
         return acquired
 
     def lock_fetch(self) -> None:
@@ -289,6 +317,7 @@ class LoadedSharePartition:
 
     def changed(self) -> None:
         """See to locks, to what is to be written, to dead letters, and to fetches that wait."""
+        self._note_start()
         if self.is_active:
             self._set_timer()
             if self.records.has_dead_letters and not self._is_sending_dead_letters:

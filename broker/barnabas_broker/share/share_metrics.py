@@ -75,6 +75,7 @@ class ShareMetrics:
         self.lock_timeouts = 0
         self.acknowledgements: Counter[int] = Counter()  # records, by acknowledge type
         self.acquired_count = 0
+        self.redelivered_count = 0
 
     def dead_letters_of(self, group_id: str) -> DeadLetterCounts:
         """The counters of a group; those of very many have theirs together."""
@@ -97,6 +98,11 @@ class ShareMetrics:
             ("failed_writes", "Writes of share partition state that failed.", self.failed_writes),
             ("lock_timeouts", "Records whose lock ran out.", self.lock_timeouts),
             ("acquired_records", "Records that members have acquired.", self.acquired_count),
+            (
+                "redelivered_records",
+                "Of those, the ones that were delivered before.",
+                self.redelivered_count,
+            ),
         ):
             yield Sample(f"barnabas_share_{name}_total", "counter", text, {}, value)
         for kind in AcknowledgeType:

@@ -30,7 +30,7 @@ from barnabas_broker.share.delayed_share_fetch import (
 )
 from barnabas_broker.share.loaded_share_partition import LoadedSharePartition, ShareContext
 from barnabas_broker.share.persister import SharePartitionKey
-from barnabas_broker.share.record_states import AcknowledgementBatch
+from barnabas_broker.share.record_states import AcknowledgementBatch, RecordState
 from barnabas_broker.share.share_session import (
     MemberKey,
     SessionPartition,
@@ -399,20 +399,30 @@ class SharePartitions:
             topic, index = loaded.partition.topic_partition
             labels = {"group": loaded.key.group_id, "topic": topic, "partition": str(index)}
             offsets = loaded.records.offsets
-            yield Sample(
-                "barnabas_share_in_flight_records",
-                "gauge",
-                "Offsets between the start and the end of a share partition.",
-                labels,
-                offsets.offset_count,
-            )
-            yield Sample(
-                "barnabas_share_in_flight_batches",
-                "gauge",
-                "Ranges of them that are kept apart.",
-                labels,
-                offsets.range_count,
-            )
+            for name, text, number in (
+                (
+                    "backlog_records",
+                    "Records that a group may read and that are not done.",
+                    loaded.backlog,
+                ),
+                (
+                    "in_flight_records",
+                    "Offsets between the start and the end of a share partition.",
+                    offsets.offset_count,
+                ),
+                ("in_flight_batches", "Ranges of them that are kept apart.", offsets.range_count),
+                (
+                    "archiving_records",
+                    "Of them, those that wait for their dead letter.",
+                    offsets.counts[RecordState.ARCHIVING],
+                ),
+                (
+                    "oldest_in_flight_seconds",
+                    "For how long the first record in flight has been the first.",
+                    loaded.oldest_in_flight_seconds,
+                ),
+            ):
+                yield Sample(f"barnabas_share_{name}", "gauge", text, labels, number)
 
     def close(self) -> None:
         """Complete what waits and stop: the broker stops."""

@@ -21,6 +21,7 @@ from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import BarnabasError, NotFoundError, RetriableError, UsageError
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
 from barnabas_operator.reconcile.group.group_state import (
+    SHARE_PROTOCOL,
     Action,
     DeleteGroup,
     ObservedGroup,
@@ -102,15 +103,18 @@ class KafkaGroups:
                 return None if isinstance(error, NotFoundError) or _is_gone(error) else error
 
     async def _set_offsets(self, action: SetOffsets) -> Exception | None:
-        committed = {
-            topic_partition: OffsetAndMetadata(offset)
+        offsets = {
+            topic_partition: offset
             for topic_partition, offset in action.offsets.items()
             if offset is not None
         }
         forgotten = [
             topic_partition for topic_partition, offset in action.offsets.items() if offset is None
         ]
-        if committed:
+        if action.is_share:
+            return await self._set_starts(action.group_id, offsets, forgotten)
+        if offsets:
+            committed = {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
             altered = await self.admin.group_offsets.alter(action.group_id, committed)
             for error in altered.errors.values():
                 return error
@@ -118,6 +122,26 @@ class KafkaGroups:
             deleted = await self.admin.group_offsets.delete(action.group_id, forgotten)
             for error in deleted.errors.values():
                 if not _is_gone(error):
+                    return error
+        return None
+
+    async def _set_starts(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        forgotten: Sequence[TopicPartition],
+    ) -> Exception | None:
+        """Set where a share group begins; a topic of which nothing stays begins anew."""
+        kept = {topic_partition.topic for topic_partition in offsets}
+        topics = {topic_partition.topic for topic_partition in forgotten} - kept
+        if offsets:
+            altered = await self.admin.share_groups.alter_offsets(group_id, offsets)
+            for error in altered.errors.values():
+                return error
+        if topics:
+            deleted = await self.admin.share_groups.delete_offsets(group_id, sorted(topics))
+            for error in deleted.errors.values():
+                if not isinstance(error, NotFoundError) and not _is_gone(error):
                     return error
         return None
 
@@ -142,7 +166,12 @@ class KafkaGroups:
             else:
                 groups[group_id] = ObservedGroup(group_id=group_id, error=str(error))
         groups.update(await self._groups_of_other_types(others))
+        absent = [group_id for group_id, group in groups.items() if group.is_absent]
+        shared = await self._share_groups(absent)
+        groups.update(shared)
         for group_id, offsets in committed.items():
+            if group_id in shared:
+                continue
             if offsets.error is not None:
                 groups[group_id] = ObservedGroup(group_id=group_id, error=str(offsets.error))
                 continue
@@ -156,6 +185,36 @@ class KafkaGroups:
         unreachable = [error for error in errors if isinstance(error, RetriableError)]
         if unreachable and not any(group.is_known for group in groups.values()):
             raise unreachable[0]
+        return groups
+
+    async def _share_groups(self, group_ids: Sequence[str]) -> dict[str, ObservedGroup]:
+        """Those of some groups whose members share partitions."""
+        if not group_ids:
+            return {}
+        described = (await self.admin.share_groups.describe(group_ids)).successes
+        if not described:
+            return {}
+        offsets = await self.admin.share_groups.list_offsets(list(described))
+        groups = {}
+        for group_id, found in described.items():
+            outcome = offsets[group_id]
+            if outcome.error is not None:
+                groups[group_id] = ObservedGroup(group_id=group_id, error=str(outcome.error))
+                continue
+            begun = {each: one for each, one in outcome.unwrap().items() if one is not None}
+            groups[group_id] = ObservedGroup(
+                group_id=group_id,
+                state=_state(found.state),
+                protocol=SHARE_PROTOCOL,
+                assignor=found.assignor,
+                coordinator=found.coordinator_id,
+                members=tuple(
+                    ObservedMember(client_id=one.client_id, assignment=one.assignment)
+                    for one in found.members
+                ),
+                committed={each: one.start_offset for each, one in begun.items()},
+                left={each: one.lag for each, one in begun.items() if one.lag is not None},
+            )
         return groups
 
     async def _groups_of_other_types(self, group_ids: Sequence[str]) -> dict[str, ObservedGroup]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from barnabas_broker.metrics.sample import Histogram
 from barnabas_broker.share.dead_letters import DeadLetterCause, DeadLetters
 from barnabas_broker.share.persister import StateBatch
 from barnabas_protocol.errors import ErrorCode
@@ -154,5 +155,44 @@ def test_records_behind_dead_letters_are_delivered_up_to_the_window() -> None:
         assert await member.acquire(max_wait_ms=100) == []
         bench.broker.dead_letters.release()
         assert await member.acquire() == [(4, 5, 1)]
+
+    share(scenario)
+
+
+def gauges(bench: ShareBench) -> dict[str, float]:
+    """What is told of the only share partition, by the last words of the names."""
+    found = {}
+    for sample in (*bench.broker.shares.samples(), *bench.broker.metrics.samples()):
+        if not isinstance(sample.value, Histogram):
+            found[sample.name.removeprefix("barnabas_share_")] = sample.value
+    return found
+
+
+def test_a_share_partition_tells_what_is_left_and_what_holds_it() -> None:
+    """MET-1: the backlog, the record in front, what was delivered again, dead letters that wait."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True)
+        bench.broker.dead_letters.hold()
+        bench.produce(4)
+        bench.produce(2)
+        member = bench.member()
+        await member.acquire(records_max=4, is_record_limit=True)
+        await member.acknowledge((0, 0, [RELEASE]), (1, 1, [REJECT]), (2, 3, [ACCEPT]))
+        told = gauges(bench)
+        assert (told["backlog_records"], told["in_flight_records"]) == (4, 4)
+        assert told["archiving_records"] == 1
+        assert told["redelivered_records_total"] == 0
+        await asyncio.sleep(0.5)
+        assert 0.5 <= gauges(bench)["oldest_in_flight_seconds"] < 0.6
+        assert await member.acquire(records_max=1, is_record_limit=True) == [(0, 0, 2)]
+        assert gauges(bench)["redelivered_records_total"] == 1
+        assert gauges(bench)["oldest_in_flight_seconds"] >= 0.5
+        await member.acknowledge((0, 0, [ACCEPT]))
+        told = gauges(bench)
+        assert (told["backlog_records"], told["oldest_in_flight_seconds"]) == (3, 0)
+        bench.broker.dead_letters.release()
+        await until(lambda: gauges(bench)["backlog_records"] == 2)
+        assert gauges(bench)["in_flight_records"] == 0
 
     share(scenario)

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
-from barnabas_client import Consumer, Producer
+from barnabas_client import AcknowledgeType, Consumer, Producer, ShareConsumer
 from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.share import ShareRecord
 from barnabas_operator.gateway.kafka_groups import KafkaGroups
 from barnabas_operator.group_spec import ResetRequest, ResetTarget, TopicSelection
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
@@ -173,5 +176,63 @@ def test_a_topic_that_cannot_be_keeps_no_other_group_from_being_seen(
             )
             assert observed.groups[group_id].is_absent
             assert observed.partition_counts == {}
+
+    asyncio.run(run())
+
+
+def test_a_share_group_is_seen_with_its_members_and_what_is_left(
+    bootstrap: str, unique: Unique
+) -> None:
+    """operator.md 8.1, SHR-32: the coordinator tells what is left, start offsets where it is."""
+    topic, group_id = unique("work"), unique("queue")
+
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            gateway = KafkaGroups(admin)
+            first = await written(bootstrap, admin, topic, 1000, 2000, 3000, 4000)
+            resource = ConfigResource.group(group_id)
+            changes = [ConfigChange.set("share.auto.offset.reset", "earliest")]
+            (await admin.configs.alter({resource: changes})).unwrap()
+            question = GroupQuestion(group_id=group_id)
+            options: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
+            async with ShareConsumer(bootstrap, group_id=group_id, **options) as consumer:
+                consumer.subscribe([topic])
+                records: list[ShareRecord] = []
+                async with asyncio.timeout(60):
+                    while len(records) < 4:
+                        records += await consumer.poll(timeout_ms=500)
+                for record in records:
+                    is_done = record.offset != 1
+                    kind = AcknowledgeType.ACCEPT if is_done else AcknowledgeType.RELEASE
+                    consumer.acknowledge(record, kind)
+                assert not any((await consumer.commit()).values())
+                seen = (await gateway.observe([question])).groups[group_id]
+                assert (seen.state, seen.protocol, seen.assignor) == ("Stable", "share", "simple")
+                (member,) = seen.members
+                assert member.assignment == (first, TopicPartition(topic, 1))
+
+            async def is_empty() -> bool:
+                observed = await gateway.observe([question])
+                group = observed.groups[group_id]
+                return (
+                    group.state == "Empty"
+                    and first in group.committed
+                    and observed.lag(group, first) == 1
+                )
+
+            await eventually(is_empty)
+            action = SetOffsets(group_id=group_id, offsets={first: 0}, is_share=True)
+            assert await gateway.carry_out(action) is None
+            observed = await gateway.observe([question])
+            assert observed.groups[group_id].committed[first] == 0
+            assert observed.lag(observed.groups[group_id], first) == 4
+            forgotten: dict[TopicPartition, int | None] = {first: None}
+            action = SetOffsets(group_id=group_id, offsets=forgotten, is_share=True)
+            assert await gateway.carry_out(action) is None
+            observed = await gateway.observe([question])
+            assert first not in observed.groups[group_id].committed
+            assert await gateway.carry_out(DeleteGroup(group_id=group_id)) is None
+            observed = await gateway.observe([question])
+            assert observed.groups[group_id].is_absent
 
     asyncio.run(run())

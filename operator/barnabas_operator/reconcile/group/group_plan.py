@@ -342,7 +342,9 @@ class _Planner:
                 return replace(running, message=message), None
             return self._held_back(running, when_active), None
         offsets = {topic_partition: running.after[topic_partition] for topic_partition in remaining}
-        return running, SetOffsets(group_id=self.group.group_id, offsets=offsets)
+        return running, SetOffsets(
+            group_id=self.group.group_id, offsets=offsets, is_share=self.group.is_share
+        )
 
     def _not_repeated(self, running: Operation) -> Operation:
         message = (

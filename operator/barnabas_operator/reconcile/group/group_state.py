@@ -20,6 +20,8 @@ from barnabas_protocol.ids import TopicPartition
 # A group's id at the broker is free; Spark makes up such ones.
 _SPARK_PREFIXES = ("spark-kafka-source-", "spark-kafka-relation-")
 
+SHARE_PROTOCOL = "share"
+
 ABSENT = "Absent"
 UNKNOWN = "Unknown"
 # A group in one of these states has nobody who could commit an offset as a member.
@@ -49,7 +51,15 @@ class ObservedGroup:
     coordinator: int | None = None
     members: tuple[ObservedMember, ...] = ()
     committed: Offsets = field(default_factory=dict)
+    # Of a share group, `committed` is where its records in flight begin; behind that some are done,
+    # and only the coordinator can tell how many are left.
+    left: Offsets = field(default_factory=dict)
     error: str = ""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether its members share partitions, and acknowledge each record (KIP-932)."""
+        return self.protocol == SHARE_PROTOCOL
 
     @property
     def is_known(self) -> bool:
@@ -101,6 +111,9 @@ class ObservedGroups:
 
     def lag(self, group: ObservedGroup, topic_partition: TopicPartition) -> int | None:
         """How many records are left to read; None where that is not known."""
+        left = group.left.get(topic_partition)
+        if left is not None:
+            return left
         committed, ends = group.committed.get(topic_partition), self.ends.get(topic_partition)
         return None if committed is None or ends is None else ends.lag(committed)
 
@@ -167,10 +180,11 @@ class Operations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOffsets:
-    """Commit offsets, and forget those of partitions that had none."""
+    """Commit offsets, and forget those of partitions that had none; or set where it begins."""
 
     group_id: str
     offsets: MaybeOffsets
+    is_share: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
