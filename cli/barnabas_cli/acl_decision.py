@@ -13,10 +13,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from barnabas_client.admin.values.acls import AclBinding
-from barnabas_protocol.acl import AclOperation, AclPermission
+from barnabas_protocol.acl import AclOperation, AclPermission, PatternType
 
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
@@ -80,7 +81,7 @@ def decide(
     if question.host is None:
         uncertain += _of_single_hosts(question, about)
     for permission in (AclPermission.DENY, AclPermission.ALLOW):
-        for rule in about:
+        for rule in sorted(about, key=partial(_rank, question.operation)):
             if rule.permission is permission and _applies(rule, question):
                 return Decision(
                     is_allowed=permission is AclPermission.ALLOW,
@@ -96,6 +97,18 @@ def decide(
         reason=f"no rule is about this resource, and {ALLOW_EVERYONE} is "
         + {True: "true", False: "false", None: "not shown"}[settings.allows_everyone],
         uncertain=tuple(uncertain),
+    )
+
+
+def _rank(operation: AclOperation, rule: AclBinding) -> tuple[object, ...]:
+    """The plainest rule first: any of them decides, and the same one is to be told each time."""
+    return (
+        rule.operation is not operation,
+        rule.pattern_type is not PatternType.LITERAL,
+        rule.operation,
+        rule.principal,
+        rule.resource_name,
+        rule.host,
     )
 
 

@@ -217,7 +217,9 @@ def connect(
         profile = None if command_config else _environment("PROFILE")
     settings: dict[str, Any] = {}
     if command_config is not None:
-        settings = _settings_in(command_config)
+        from barnabas_client.config.properties_file import settings_from_file
+
+        settings = settings_from_file(command_config)
     elif profile is not None or bootstrap_servers is None:
         settings = _settings_of_profile(profile)
     in_file = settings.pop("bootstrap_servers", None)
@@ -228,12 +230,6 @@ def connect(
     )
 
 
-def _settings_in(path: str) -> dict[str, Any]:
-    from barnabas_client.config.properties_file import client_settings_in, read_properties_file
-
-    return client_settings_in(read_properties_file(path))
-
-
 def _settings_of_profile(name: str | None) -> dict[str, Any]:
     from barnabas_cli.profiles import config_path, find_profile
 
@@ -242,7 +238,7 @@ def _settings_of_profile(name: str | None) -> dict[str, Any]:
     found = find_profile(name)
     if found is None:
         return {}
-    from barnabas_client.config.properties_file import client_settings_in
+    from barnabas_client.config.properties_file import client_settings_in, settings_from_file
 
-    in_file = {} if found.command_config is None else _settings_in(found.command_config)
+    in_file = {} if found.command_config is None else settings_from_file(found.command_config)
     return in_file | client_settings_in(found.settings)

@@ -2,7 +2,8 @@
 
 With -f it makes the topics that manifests declare as soon as it serves. The manifests are checked
 before the broker starts; a topic that cannot be made is told, and the broker stays. Not here:
-several brokers (`dev_cluster.py`), what keeps them from starting (`dev_checks.py`).
+several brokers (`dev_cluster.py`), what keeps them from starting (`dev_checks.py`), what --secure
+makes (`dev_security.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from barnabas_cli.dev_checks import HOST, PORT_MAX, WantedPort, check_folder, check_ports, free_port
+from barnabas_cli.dev_security import (
+    BROKER_LISTENER,
+    CLIENT_LISTENER,
+    FOLDER,
+    DevSecurity,
+    check_data,
+)
 from barnabas_cli.failures import CommandError
 
 if TYPE_CHECKING:
@@ -33,6 +41,10 @@ GREETING = "Barnabas is ready on 127.0.0.1:{port}, its data is in {data}. Stop i
 CLUSTER_GREETING = (
     "{count} brokers of Barnabas are ready on 127.0.0.1, ports {port} to {last}, their data is in"
     " {data}. Stop them with Ctrl-C."
+)
+SECURE_GREETING = (
+    "\nClients use TLS and log in: for a super user, {folder} has client.properties (Java,"
+    " barnabas),\nlibrdkafka.conf (kcat -F) and ca.crt."
 )
 NEXT_STEPS = (
     ("echo hello | barnabas produce greetings{option}", "write"),
@@ -74,6 +86,12 @@ NEXT_STEPS = (
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a broker property."
 )
 @click.option(
+    "--secure",
+    "is_secure",
+    is_flag=True,
+    help="Serve clients with TLS, log-in and rights only; the files for them are in DATA/secure.",
+)
+@click.option(
     "-f",
     "--filename",
     "manifests",
@@ -87,6 +105,7 @@ def command(
     admin_port: int | None,
     data: Path,
     settings: tuple[str, ...],
+    is_secure: bool,
     manifests: tuple[str, ...],
 ) -> None:
     """Run a broker on this machine without configuration, or a cluster of several."""
@@ -103,8 +122,11 @@ def command(
     if max(port, admin_port) + brokers - 1 > PORT_MAX:
         raise click.UsageError(f"There are no {brokers} ports from {max(port, admin_port)} on.")
     check_folder(data)
-    if not port and brokers > 1:
+    check_data(data, is_secure=is_secure)
+    if not port and (brokers > 1 or is_secure):  # files with its number come before the start
         port = free_port(partial(ports_of, count=brokers))
+    servers = ",".join(f"{HOST}:{port + number}" for number in range(brokers))
+    security = DevSecurity(data=data, count=brokers, bootstrap=servers) if is_secure else None
     if brokers > 1:
         cluster = DevCluster(
             count=brokers,
@@ -112,6 +134,7 @@ def command(
             admin_port=admin_port,
             data=data,
             settings=key_values(settings, "--set"),
+            security=security,
         )
         _run_cluster(cluster, declared)
     if brokers_in(data):
@@ -119,11 +142,12 @@ def command(
             f"{data} holds the data of {brokers_in(data)} brokers: start them with"
             f" --brokers {brokers_in(data)}, or name another folder with --data."
         )
+    protocol = "PLAINTEXT" if security is None else CLIENT_LISTENER
     properties = {
         "node.id": "0",
         # Nobody else has to find the listener for brokers, so that any port will do.
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},REPLICATION://127.0.0.1:0",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": f"{protocol}://127.0.0.1:{port},{BROKER_LISTENER}://127.0.0.1:0",
+        "advertised.listeners": f"{protocol}://127.0.0.1:{port}",
         "log.dirs": str(data.resolve()),
         "admin.http.host": "127.0.0.1",
         "admin.http.port": str(admin_port),
@@ -134,29 +158,37 @@ def command(
         "share.coordinator.state.topic.min.isr": "1",
         "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
         "group.initial.rebalance.delay.ms": "0",
+        **({} if security is None else security.settings(0)),
         **key_values(settings, "--set"),
     }
-    _run_one(properties, port, admin_port, data, declared)
+    _run_one(properties, port, admin_port, data, declared, security)
 
 
 def _run_one(
-    properties: dict[str, str], port: int, admin_port: int, data: Path, declared: Loaded | None
+    properties: dict[str, str],
+    port: int,
+    admin_port: int,
+    data: Path,
+    declared: Loaded | None,
+    security: DevSecurity | None,
 ) -> NoReturn:
     from barnabas_broker.__main__ import START_ERRORS, serve
     from barnabas_cli.broker import LOG_FORMAT
     from barnabas_cli.held_log import HeldLog
 
     check_ports([WantedPort(port, "--port"), *_admin_ports(admin_port, 1)])
+    _write_files(security)
     held = HeldLog(LOG_FORMAT)
     logging.basicConfig(level=logging.INFO, handlers=[held])
     making: list[asyncio.Task[None]] = []
 
     def on_ready(server: Server) -> None:
         held.show()
-        click.echo(_greeting(server.port, admin_port, data))
+        click.echo(_greeting(server.port, admin_port, data, security=security))
         if declared is not None:
             # The broker's loop runs it, and cancels it where the broker stops before it is done.
-            making.append(asyncio.ensure_future(_make_topics(f"{HOST}:{server.port}", declared)))
+            address = f"{HOST}:{server.port}"
+            making.append(asyncio.ensure_future(_make_topics(address, declared, security)))
 
     try:
         exit_code = serve(properties, on_ready)
@@ -176,21 +208,41 @@ def _run_cluster(cluster: DevCluster, declared: Loaded | None) -> NoReturn:
     check_ports(
         [*ports_of(cluster.port, cluster.count), *_admin_ports(cluster.admin_port, cluster.count)]
     )
-    greeting = _greeting(cluster.port, cluster.admin_port, cluster.data, cluster.count)
+    _write_files(cluster.security)
+    greeting = _greeting(
+        cluster.port, cluster.admin_port, cluster.data, cluster.count, security=cluster.security
+    )
 
     async def on_ready() -> None:
         click.echo(greeting)
         if declared is not None:
-            await _make_topics(cluster.bootstrap, declared)
+            await _make_topics(cluster.bootstrap, declared, cluster.security)
 
     run(cluster, on_ready)
 
 
-def _greeting(port: int, admin_port: int, data: Path, count: int = 1) -> str:
+def _write_files(security: DevSecurity | None) -> None:
+    """Make the files of --secure. Raises: CommandError where those that are there are no use."""
+    if security is None:
+        return
+    from barnabas_cli.dev_security import now
+    from barnabas_operator.certificates.pem import CertificateError
+
+    try:
+        security.write(now())
+    except CertificateError as error:
+        raise CommandError(f"{security.folder} cannot be used: {error}") from error
+
+
+def _greeting(
+    port: int, admin_port: int, data: Path, count: int = 1, *, security: DevSecurity | None = None
+) -> str:
     """Where the broker is, or where the first of several is, and what to try next."""
     # All addresses: the first broker may be the one that is gone.
     addresses = ",".join(f"{HOST}:{port + number}" for number in range(count))
     option = "" if addresses == f"{HOST}:{KAFKA_PORT}" else f" -b {addresses}"
+    if security is not None:  # the file has the addresses, too
+        option = f" --command-config {data / FOLDER / security.client_properties.name}"
     steps = [
         (command.format(option=option, admin_port=admin_port), words)
         for command, words in NEXT_STEPS
@@ -200,6 +252,8 @@ def _greeting(port: int, admin_port: int, data: Path, count: int = 1) -> str:
     lines = [f"  {command.ljust(width)}   # {words}" for command, words in steps]
     form = GREETING if count == 1 else CLUSTER_GREETING
     first = form.format(port=port, data=data, count=count, last=port + count - 1)
+    if security is not None:
+        first += SECURE_GREETING.format(folder=data / FOLDER)
     return "\n".join([first, "", "Try next, in another terminal:", *lines, ""])
 
 
@@ -211,15 +265,16 @@ def _declared(manifests: tuple[str, ...]) -> Loaded | None:
     return load(manifests)
 
 
-async def _make_topics(bootstrap: str, declared: Loaded) -> None:
+async def _make_topics(bootstrap: str, declared: Loaded, security: DevSecurity | None) -> None:
     """Apply the manifests to the broker that has just started; tells what became of it."""
     from barnabas_cli.apply import reconcile, show_results
     from barnabas_cli.connection import connect
     from barnabas_cli.failures import describe
     from barnabas_cli.output import Output
 
+    file = None if security is None else str(security.client_properties)
     try:
-        async with connect(bootstrap, None, APPLY_TIMEOUT_MS).admin() as admin:
+        async with connect(bootstrap, file, APPLY_TIMEOUT_MS).admin() as admin:
             plan, results = await reconcile(admin, declared.specs, Output())
         show_results(plan, results)
     except Exception as error:

@@ -25,6 +25,7 @@ from barnabas_cli.failures import FAILED
 from barnabas_cli.held_log import HELD_SECONDS
 
 if TYPE_CHECKING:
+    from barnabas_cli.dev_security import DevSecurity
     from barnabas_client.admin.admin import Admin
 
 REPLICAS_MAX = 3
@@ -49,6 +50,7 @@ class DevCluster:
     admin_port: int  # -1 for none
     data: Path
     settings: Mapping[str, str]
+    security: DevSecurity | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -91,7 +93,8 @@ class DevCluster:
     def properties_of(self, number: int, cluster_id: str) -> dict[str, str]:
         """The settings of one broker."""
         # The listener for brokers is 10,000 ports away, where every start finds the others.
-        address = f"PLAINTEXT://127.0.0.1:{self.port + number}"
+        protocol = "PLAINTEXT" if self.security is None else "SASL_SSL"
+        address = f"{protocol}://127.0.0.1:{self.port + number}"
         replicas = str(min(self.count, REPLICAS_MAX))
         data = self.data.resolve()
         return {
@@ -113,6 +116,7 @@ class DevCluster:
             "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
             "group.initial.rebalance.delay.ms": "0",
             "barnabas.drain.budget.ms": "5000",
+            **({} if self.security is None else self.security.settings(number)),
             **self.settings,
         }
 
@@ -296,9 +300,10 @@ async def _tell_ready(
     from barnabas_cli.connection import connect
     from barnabas_client.errors import BarnabasError
 
+    file = None if cluster.security is None else str(cluster.security.client_properties)
     while True:
         with contextlib.suppress(BarnabasError, OSError):
-            async with connect(cluster.bootstrap, None, _READY_TIMEOUT_MS).admin() as admin:
+            async with connect(cluster.bootstrap, file, _READY_TIMEOUT_MS).admin() as admin:
                 while True:
                     if await _is_ready(admin, cluster):
                         await on_ready()

@@ -253,7 +253,7 @@ async def _overlap_ms(admin: Admin) -> int | None:
 
 def _former(overlap_ms: int | None) -> str:
     if overlap_ms is None:
-        return "how long the former one stays valid is the brokers' affair"
+        return "the brokers do not tell how long the former one stays valid"
     if overlap_ms:
         return f"the former one stays valid for {overlap_ms // 1000} s"
     return "the former one is not valid any more"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas_client.config import ProducerOptions as ProducerOptions
     from barnabas_client.config import Serializer as Serializer
     from barnabas_client.config import ShareConsumerOptions as ShareConsumerOptions
+    from barnabas_client.config import settings_from_file as settings_from_file
     from barnabas_client.consumer import CommitCallback as CommitCallback
     from barnabas_client.consumer import Consumer as Consumer
     from barnabas_client.consumer import ConsumerInterceptor as ConsumerInterceptor
@@ -90,7 +91,7 @@ _NAMES_BY_MODULE: Final = {
     "barnabas_client.cluster": "ConsumerGroupMetadata OffsetAndMetadata PartitionMetadata",
     "barnabas_client.config": (
         "AdminOptions ClientOptions ConsumerOptions Deserializer ProducerOptions Serializer "
-        "ShareConsumerOptions"
+        "ShareConsumerOptions settings_from_file"
     ),
     "barnabas_client.consumer": (
         "CommitCallback Consumer ConsumerInterceptor ConsumerRecord FetchedBatch "

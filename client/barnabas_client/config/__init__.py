@@ -11,6 +11,7 @@ from barnabas_client.config.options import (
     ShareConsumerOptions,
 )
 from barnabas_client.config.producer_settings import ProducerSettings
+from barnabas_client.config.properties_file import settings_from_file
 from barnabas_client.config.serializers import Deserializer, Serializer
 from barnabas_client.config.share_consumer_settings import ShareConsumerSettings
 
@@ -27,4 +28,5 @@ __all__ = [
     "Serializer",
     "ShareConsumerOptions",
     "ShareConsumerSettings",
+    "settings_from_file",
 ]

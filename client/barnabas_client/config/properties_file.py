@@ -31,6 +31,14 @@ _JAVA_ONLY: Final = frozenset(
 )
 
 
+def settings_from_file(path: str | Path) -> dict[str, Any]:
+    """Keyword arguments for a client: `Producer(**settings_from_file("client.properties"))`.
+
+    Raises: ConfigurationError.
+    """
+    return client_settings_in(read_properties_file(path))
+
+
 def read_properties_file(path: str | Path) -> dict[str, str]:
     """The names and values of a file, as they are written there.
 

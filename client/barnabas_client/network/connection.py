@@ -25,7 +25,6 @@ from barnabas_client.errors import (
     BrokerUnreachableError,
     ClientBrokenError,
     ClosedError,
-    ConfigurationError,
     DisconnectedError,
     RetriableError,
     TimedOutError,
@@ -34,7 +33,7 @@ from barnabas_client.errors import (
     error_for,
 )
 from barnabas_client.network.login import Login
-from barnabas_client.network.tls import handshake_error
+from barnabas_client.network.tls import handshake_error, plain_at_tls_error
 from barnabas_client.network.transport import FrameTransport, connect_socket, start_transport
 from barnabas_protocol.connection.client import (
     ClientConnection,
@@ -98,6 +97,8 @@ class Connection:
         )
         self.address = ("", 0)
         self.error: BarnabasError | None = None
+        self.has_ended_unanswered = False
+        """Whether the peer ended it before it responded to anything."""
         self.on_closed: Callable[[BarnabasError], None] = _ignore
         self._settings = settings
         self._clock = clock
@@ -301,11 +302,7 @@ class Connection:
             return handshake_error(self.peer, cause, protocol)
         is_tls = isinstance(cause, FrameError) and cause.looks_like == "TLS"
         if is_tls and not self._settings.uses_tls:
-            encrypted = protocol.replace("PLAINTEXT", "SSL")
-            return ConfigurationError(
-                f"{self.peer} speaks TLS, but security_protocol={protocol}: set {encrypted}, or "
-                "use the broker's port without TLS"
-            )
+            return plain_at_tls_error(self.peer, protocol)
         reason = str(cause) if cause is not None else "the broker closed it"
         if isinstance(cause, OSError):
             reason = _reason(cause)
@@ -314,6 +311,7 @@ class Connection:
         if isinstance(cause, FrameError) or self.state.has_served:
             return DisconnectedError(f"the connection to {self.peer} is lost: {reason}")
         # A broker that shuts down does this too, so it may pass.
+        self.has_ended_unanswered = True
         message = (
             f"{self.peer} ended the connection before it responded to any request ({reason}); does "
             f"its port go with security_protocol={protocol}?"

@@ -23,7 +23,7 @@ from barnabas_client.env import Environment
 from barnabas_client.errors import BarnabasError, BrokerUnreachableError, ClosedError
 from barnabas_client.network.connection import Connection, IdleError, again
 from barnabas_client.network.login import Login
-from barnabas_client.network.tls import TlsContexts
+from barnabas_client.network.tls import TlsContexts, plain_at_tls_error, speaks_tls
 from barnabas_protocol.backoff import RETRY_JITTER, ExponentialBackoff
 from barnabas_protocol.connection.framing import SharedBuffer
 
@@ -239,7 +239,15 @@ class NodeConnections:
         )
         connection.on_closed = self._closing(node_id, node, connection)
         timeout_ms = self._setup.wait_ms(node.failures, self._environment.random.random())
-        await connection.open(host, port, await self._tls.current(), timeout_ms)
+        try:
+            await connection.open(host, port, await self._tls.current(), timeout_ms)
+        except BrokerUnreachableError:
+            is_plain = not self._settings.uses_tls and node.failures == 0
+            if is_plain and connection.has_ended_unanswered and await speaks_tls(host, port):
+                raise plain_at_tls_error(
+                    _peer(node_id, host, port), self._settings.security_protocol
+                ) from None
+            raise
         return connection
 
     def _take_failure(self, node: _Node, error: BarnabasError) -> None:

@@ -32,6 +32,8 @@ _log: Final = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
 """How often files that change while they are read are read anew; the next connection goes on."""
+_PROBE_SECONDS: Final = 2.0
+"""How long it is tried whether a port speaks TLS that has ended a plain connection."""
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 # OpenSSL's reasons when the other side's first bytes are not TLS.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL")
@@ -176,6 +178,35 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or "not in PEM form").replace("_", " ").lower()
     return error.strerror or str(error)
+
+
+async def speaks_tls(host: str, port: int) -> bool:
+    """Whether a TLS handshake gets through, with whomever: nothing is sent in it.
+
+    Brokers differ in what a client sees that has sent them plain requests: some end the connection
+    without a word.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+    except (OSError, TimeoutError):
+        return False
+    writer.transport.abort()
+    return True
+
+
+def plain_at_tls_error(peer: str, security_protocol: str) -> ConfigurationError:
+    """What a client without TLS is told at a port with it."""
+    encrypted = security_protocol.replace("PLAINTEXT", "SSL")
+    if not encrypted.startswith("SASL"):
+        encrypted = "SSL or SASL_SSL"
+    return ConfigurationError(
+        f"{peer} speaks TLS, but security_protocol={security_protocol}: set {encrypted}, or use "
+        "the broker's port without TLS"
+    )
 
 
 def handshake_error(peer: str, error: Exception, security_protocol: str) -> BarnabasError:

@@ -1,6 +1,7 @@
 """Sockets: several addresses of a name, full buffers, TLS on loopback."""
 
 import asyncio
+import contextlib
 import shutil
 import socket
 import ssl
@@ -176,3 +177,67 @@ def test_a_key_without_its_certificate_is_refused(files: TlsFiles, tmp_path: Pat
     }
     with pytest.raises(ConfigurationError, match="ssl_keyfile"):
         enter(files, server_tls=True, **given)
+
+
+class _Relay:
+    """Passes connections that begin with a TLS handshake on, and ends all others without a word."""
+
+    def __init__(self, to_port: int | None) -> None:
+        self._to_port = to_port
+        self.port = 0
+
+    async def start(self) -> asyncio.Server:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await reader.read(65536)
+        if self._to_port is None or first[:1] != b"\x16":
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self._to_port)
+        back.write(first)
+        await asyncio.gather(_copied(reader, back), _copied(there, writer))
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+def test_a_tls_port_that_ends_plain_connections_without_a_word_is_recognised(
+    files: TlsFiles, has_tls: bool
+) -> None:
+    """SEC-100: at once, and with the way out; what only shuts down is tried again."""
+
+    async def run() -> BarnabasError:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files.broker_certificate, files.broker_key)
+        broker = ScriptedBroker()
+        await broker.start(context)
+        relay = _Relay(broker.port if has_tls else None)
+        server = await relay.start()
+        address = f"127.0.0.1:{relay.port}"
+        client = Client(ClientSettings(bootstrap_servers=address, default_api_timeout_ms=2000))
+        try:
+            with pytest.raises(BarnabasError) as raised:
+                await client.start()
+        finally:
+            await client.close()
+            server.close()
+            await server.wait_closed()
+            await broker.stop()
+        return raised.value
+
+    error = asyncio.run(run())
+    if has_tls:
+        assert isinstance(error, ConfigurationError)
+        assert "speaks TLS" in str(error)
+        assert "SASL_SSL" in str(error)
+    else:
+        assert isinstance(error, BrokerUnreachableError)
+        assert "security_protocol=PLAINTEXT" in str(error)
