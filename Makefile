@@ -39,7 +39,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@# cores, which pip does not do, and without a thousand classes of Kubernetes' resources, which nothing imports.
 	@# A package may bring files that are no Python of this version; whoever imports them would be told.
 	-@$(BIN)/python -m compileall -qq -j 0 -x 'kubernetes/(client|aio)/.*(api|models)/' $(VENV)/lib
-	$(BIN)/python -m compileall -q protocol client broker operator pipelines cli
+	$(BIN)/python -m compileall -q protocol client broker operator pipelines cli testing
 	@touch $@
 
 run: setup       ## one broker on 127.0.0.1:9092, data in ./data

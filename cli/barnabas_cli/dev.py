@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -99,6 +102,11 @@ NEXT_STEPS = (
     type=click.Path(exists=True),
     help="Create the topics of a manifest, or of a folder of manifests.",
 )
+@click.option(
+    "--stop-on-eof",
+    is_flag=True,
+    help="Stop when the standard input ends: for programs that start brokers and may be killed.",
+)
 def command(
     brokers: int,
     port: int,
@@ -107,12 +115,15 @@ def command(
     settings: tuple[str, ...],
     is_secure: bool,
     manifests: tuple[str, ...],
+    stop_on_eof: bool,
 ) -> None:
     """Run a broker on this machine without configuration, or a cluster of several."""
     from barnabas_cli.dev_cluster import DISK_RESERVE_BYTES, DevCluster, brokers_in, ports_of
     from barnabas_cli.lookups import key_values
 
     declared = _declared(manifests)
+    if stop_on_eof:
+        threading.Thread(target=_stop_at_the_end_of_input, daemon=True).start()
     if admin_port is None and not port:
         admin_port = free_port(partial(_admin_ports, count=brokers))
     elif admin_port is None:
@@ -162,6 +173,12 @@ def command(
         **key_values(settings, "--set"),
     }
     _run_one(properties, port, admin_port, data, declared, security)
+
+
+def _stop_at_the_end_of_input() -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run_one(
