@@ -59,6 +59,7 @@ def status_of(
         "leaders": sum(partition.is_leader for partition in partitions),
         "size_bytes": sum(partition.log.size_bytes for partition in partitions),
         "connections": listeners.connection_count,
+        "connections_by_listener": listeners.connections_by_listener,
         "log_directories": [
             {
                 "path": directory.path,

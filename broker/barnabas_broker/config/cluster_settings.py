@@ -12,6 +12,7 @@ from barnabas_broker.config.definitions import (
     BOOLEAN,
     CLUSTER_WIDE,
     INT,
+    LIST,
     LONG,
     PER_BROKER,
     STRING,
@@ -209,6 +210,13 @@ IDENTITY: Final = (
         "`User:CN=broker-{id}`, and lets its holder speak for that broker alone. One without it "
         "may speak for every broker. Empty: without an authorizer whoever reaches the brokers' "
         "listener is a broker, with one nobody is.",
+    ),
+    _S(
+        "barnabas.other.broker.listeners",
+        LIST,
+        "",
+        "Listeners on which other brokers are taken besides the one of inter.broker.listener.name: "
+        "while brokers change from one to the other, one after the other.",
     ),
 )
 

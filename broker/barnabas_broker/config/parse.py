@@ -236,6 +236,7 @@ class BrokerConfig:
     initial_broker_registration_timeout_ms: int
     controlled_shutdown_enable: bool
     inter_broker_listener_name: str
+    barnabas_other_broker_listeners: tuple[str, ...]
     security_inter_broker_protocol: str
     request_timeout_ms: int
     auto_leader_rebalance_enable: bool
@@ -484,6 +485,11 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
         values["advertised_listeners"] = (*advertised, own)
         _check_advertised(values["listeners"], values["advertised_listeners"])
     values["inter_broker_listener_name"] = name
+    others = tuple(one.upper() for one in values["barnabas_other_broker_listeners"])
+    for one in others:
+        if one not in [endpoint.name for endpoint in values["listeners"]]:
+            raise ConfigError(f"barnabas.other.broker.listeners: {one} is not one of listeners")
+    values["barnabas_other_broker_listeners"] = others
 
 
 def _own_listener(arbiter_backend: str, first: Endpoint, protocol: str) -> Endpoint:

@@ -24,7 +24,7 @@ def is_of_brokers(services: Services, in_flight: InFlightRequest) -> bool:
 
 def is_on_listener_of_brokers(services: Services, in_flight: InFlightRequest) -> bool:
     """Whether a request came where only brokers are to connect, by whomever."""
-    return in_flight.session.listener_name == services.broker_identity.listener_name
+    return services.broker_identity.is_for_brokers(in_flight.session.listener_name)
 
 
 def is_of_broker(services: Services, in_flight: InFlightRequest, node_id: int) -> bool:

@@ -279,7 +279,8 @@ class Dispatcher:
                 return False
             raise UnservedRequestError(f"{api.key.name} is for the listener of the brokers only")
         own = self._services.config.inter_broker_listener_name
-        if in_flight.session.listener_name != own and not self._has_warned:
+        is_own = is_on_listener_of_brokers(self._services, in_flight)
+        if not is_own and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "requests of brokers are taken on every listener until each registered broker has"

@@ -44,10 +44,10 @@ class ConnectionGoneError(Exception):
 class HeavyWork:
     """Two lanes of work: for connections of clients and for those of brokers."""
 
-    def __init__(self, run: Run, listener_of_brokers: str) -> None:
+    def __init__(self, run: Run, *listeners_of_brokers: str) -> None:
         """Make one that runs functions by `run`, which is `Disk.run`."""
         self._run = run
-        self._listener_of_brokers = listener_of_brokers
+        self._listeners_of_brokers = frozenset(listeners_of_brokers)
         self._lanes = {is_of_brokers: _Lane() for is_of_brokers in (False, True)}
         self._paused: deque[asyncio.Future[None]] = deque()
         self.meter: Meter | None = None
@@ -101,7 +101,7 @@ class HeavyWork:
 
         Raises: ConnectionGoneError where the connection ended first; what the function raises.
         """
-        lane = self._lanes[in_flight.session.listener_name == self._listener_of_brokers]
+        lane = self._lanes[in_flight.session.listener_name in self._listeners_of_brokers]
         await lane.enter(in_flight)
         try:
             self.run_count += 1

@@ -65,6 +65,7 @@ class Listeners:
             for is_of_brokers in (False, True)
         }
         by_name = {} if tls is None else tls.by_listener
+        of_brokers = _names_of_brokers(config)
         self._listeners = [
             Listener(
                 name=endpoint.name,
@@ -77,18 +78,14 @@ class Listeners:
                 dispatch=dispatch,
                 settings=_session_settings(config, endpoint.name),
                 login=None if logins is None else logins.stages.get(endpoint.name),
-                limits=(
-                    self.broker_limits
-                    if endpoint.name == config.inter_broker_listener_name
-                    else self.limits
-                ),
-                memory=memories[endpoint.name == config.inter_broker_listener_name],
+                limits=(self.broker_limits if endpoint.name in of_brokers else self.limits),
+                memory=memories[endpoint.name in of_brokers],
                 metrics=self.metrics,
                 shared_buffer=shared_buffer,
                 backlog=config.socket_listen_backlog_size,
                 security_protocol=endpoint.security_protocol,
                 tls=by_name.get(endpoint.name),
-                handshakes=self.handshakes[endpoint.name == config.inter_broker_listener_name],
+                handshakes=self.handshakes[endpoint.name in of_brokers],
                 encryption_turns=encryption_turns,
             )
             for endpoint in config.listeners
@@ -130,6 +127,11 @@ class Listeners:
             if listener.name == name
             for session in listener.sessions
         ]
+
+    @property
+    def connections_by_listener(self) -> dict[str, int]:
+        """Connections open now, by the listener that they came by."""
+        return {listener.name: len(listener.sessions) for listener in self._listeners}
 
     @property
     def connection_count(self) -> int:
@@ -199,12 +201,17 @@ class Listeners:
         yield from self.metrics.samples()
 
 
+def _names_of_brokers(config: BrokerConfig) -> frozenset[str]:
+    """The listeners to which brokers connect."""
+    return frozenset((config.inter_broker_listener_name, *config.barnabas_other_broker_listeners))
+
+
 def _session_settings(config: BrokerConfig, listener: str) -> SessionSettings:
     sasl = config.sasl.get(listener)
     return SessionSettings(
         request_bytes_max=config.socket_request_max_bytes,
         first_request_bytes_max=0 if sasl is None else sasl.receive_bytes_max,
-        takes_envelopes=listener == config.inter_broker_listener_name,
+        takes_envelopes=listener in _names_of_brokers(config),
         send_buffer_bytes=config.socket_send_buffer_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
         idle_ms_max=config.connections_max_idle_ms,

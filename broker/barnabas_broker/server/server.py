@@ -98,6 +98,7 @@ class Server:
         self.broker_identity = BrokerIdentity.of(
             self.config.inter_broker_listener_name,
             self.config.barnabas_broker_principals,
+            others=self.config.barnabas_other_broker_listeners,
             is_secured=authorizer is not None,
         )
         self.state = BrokerState.NOT_RUNNING
@@ -158,7 +159,11 @@ class Server:
         await self.control.recover()
         await self._read_first_users()
         await self.logs.begin_writing()
-        self.heavy_work = HeavyWork(self._disk.run, self.config.inter_broker_listener_name)
+        self.heavy_work = HeavyWork(
+            self._disk.run,
+            self.config.inter_broker_listener_name,
+            *self.config.barnabas_other_broker_listeners,
+        )
         self._connect()
         self.collector.register(self.quotas.samples)
         self.client_metrics = ClientMetricsManager(

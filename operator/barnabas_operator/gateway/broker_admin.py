@@ -66,7 +66,7 @@ def process_view(document: Any) -> ProcessView:
         # One that starts has not looked through them yet.
         held=_held(document.get("log_directories", ())) if document["state"] == _RUNNING else {},
         tls=_tls(document.get("tls") or {}),
-        plain_connections=_plain_connections(document.get("connections")),
+        plain_connections=_plain_connections(document.get("connections_by_listener")),
     )
 
 

@@ -74,3 +74,13 @@ def test_clients_leave_connections_to_brokers(tmp_path: Path) -> None:
                 await client.__aexit__()
 
     asyncio.run(run())
+
+
+def test_brokers_are_taken_on_two_listeners_while_they_change_from_one_to_the_other() -> None:
+    """SEC-89: some of them come by the new listener already, the others by the old one yet."""
+    identity = BrokerIdentity.of("NEW", "", is_secured=False, others=("OLD",))
+    for name in ("NEW", "OLD"):
+        assert asked(name, "NEW", "NEW", identity=identity)
+    assert not asked("PLAINTEXT", "NEW", "NEW", identity=identity)
+    bound = BrokerIdentity.of("NEW", "User:broker-{id}", is_secured=True, others=("OLD",))
+    assert not asked("OLD", "NEW", identity=bound)

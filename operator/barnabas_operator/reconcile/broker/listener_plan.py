@@ -38,7 +38,7 @@ EXTERNAL_PATH = "/etc/barnabas-external-tls"
 CLUSTER_BUNDLE = "cluster-ca.crt"
 CLIENTS_BUNDLE = "clients-ca.crt"
 OPERATOR_NAME = "barnabas-operator"
-MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER"
+MECHANISMS = "SCRAM-SHA-512"
 _PORT_NAMES = {
     PLAIN: "kafka",
     REPLICATION: "replication",
@@ -174,12 +174,7 @@ class ListenerPlan:
             **_of(CLIENTS, "sasl.enabled.mechanisms", MECHANISMS),
             **_by_certificate(CERTIFICATES),
             "barnabas.scram.previous.credential.ms": str(_PREVIOUS_CREDENTIAL_MS),
-            "barnabas.serviceaccount.audience": (
-                f"barnabas:{self.spec.namespace}/{self.spec.name}"
-            ),
         }
-        if self.security.has_token_review:
-            found["barnabas.serviceaccount.token.review"] = "true"
         if self.spec.external is not None and self.phase is SecurityPhase.SECURE:
             if self.spec.external.certificate_secret:
                 found |= {

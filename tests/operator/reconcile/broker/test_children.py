@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from barnabas_broker.config.parse import BrokerConfig, parse_properties
+from barnabas_broker.security.broker_principals import BrokerPrincipals
+from barnabas_broker.security.principal import Principal
+from barnabas_broker.security.principal_mapping import PrincipalMapping
 from barnabas_operator.broker_spec import (
     BrokerSpec,
     ExternalListener,
@@ -18,6 +21,7 @@ from barnabas_operator.kubernetes.objects import BROKER_LABEL
 from barnabas_operator.reconcile.broker.child_drift import differences, is_applied, marked
 from barnabas_operator.reconcile.broker.children import Rendering, render
 from barnabas_operator.reconcile.broker.revision import changes, revision_of
+from barnabas_operator.security_spec import NetworkRules, SecurityPhase, SecuritySpec
 from barnabas_operator.spec import SpecError
 
 SPEC = BrokerSpec(name="demo", namespace="kafka", uid="u1")
@@ -71,6 +75,140 @@ def test_a_broker_understands_what_the_operator_writes() -> None:
     assert config.properties["min.insync.replicas"] == "2"
     assert config.properties["barnabas.drain.budget.ms"] == "100000"
     assert config.properties["log.dirs"] == "/var/lib/barnabas/data"
+
+
+SECURITY = SecuritySpec(
+    has_tls=True,
+    has_authentication=True,
+    has_authorization=True,
+    super_users=("User:admin",),
+    network=NetworkRules(is_enabled=True, clients=({"podSelector": {}},)),
+)
+PHASES = tuple(SecurityPhase)
+
+
+@pytest.mark.parametrize("external", [None, EXTERNAL, replace(EXTERNAL, protocol="SSL")])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_broker_understands_every_phase(
+    phase: SecurityPhase, external: ExternalListener | None
+) -> None:
+    """SEC-89: what the operator writes for a phase is what the broker's own parser takes."""
+    spec = replace(SPEC, security=SECURITY, phase=phase, external=external)
+    config = started(spec, 1)
+    named = {one.name: one.security_protocol for one in config.listeners}
+    assert ("PLAINTEXT" in named) == (phase < SecurityPhase.SECURE)
+    assert named.get("CLIENTS") == ("SASL_SSL" if phase.has_certificates else None)
+    by_tls = phase >= SecurityPhase.BROKERS
+    assert config.inter_broker_listener_name == ("REPLICATION_SSL" if by_tls else "REPLICATION")
+    assert set(named) == {one.name for one in config.advertised_listeners}
+    if not phase.has_certificates:
+        return
+    tls = config.tls["REPLICATION_SSL"]
+    assert (tls.client_auth, tls.truststore_file) == (
+        "required",
+        "/etc/barnabas-tls/cluster-ca.crt",
+    )
+    assert tls.certificate_file == "/etc/barnabas-tls/broker-1.crt"
+    clients = config.tls["CERTIFICATES"]
+    assert clients.truststore_file == "/etc/barnabas-tls/clients-ca.crt"
+    assert config.sasl["CLIENTS"].mechanisms == ("SCRAM-SHA-512",)
+    if phase >= SecurityPhase.AUDIT:
+        assert config.super_users == (
+            "User:CN=barnabas-operator,O=kafka.demo",
+            "User:admin",
+        )
+        mode = "enforce" if phase is SecurityPhase.SECURE else "audit-only"
+        assert config.barnabas_authorizer_mode == mode
+    if external is not None:
+        wanted = external.protocol if phase is SecurityPhase.SECURE else "PLAINTEXT"
+        assert named["EXTERNAL"] == wanted
+
+
+def test_names_of_certificates_become_principals_that_nobody_else_can_have() -> None:
+    """SEC-4, SEC-60, SEC-84: a broker's is the whole name, a client's the common name."""
+    config = started(replace(SPEC, security=SECURITY, phase=SecurityPhase.SECURE), 1)
+    clients = PrincipalMapping(config.tls["CERTIFICATES"].mapping_rules)
+    assert clients.name_of("CN=alice") == "alice"
+    assert clients.name_of("CN=team-a:alice,O=x") == "team-a:alice"
+    brokers = PrincipalMapping(config.tls["REPLICATION_SSL"].mapping_rules)
+    assert brokers.name_of("CN=broker-1,O=kafka.demo") == "CN=broker-1,O=kafka.demo"
+    assert BrokerPrincipals.parse(config.barnabas_broker_principals).may_speak_for(
+        Principal("User", "CN=broker-1,O=kafka.demo"), 1
+    )
+
+
+def test_parts_that_are_off_are_not_set() -> None:
+    """SEC-80: TLS alone encrypts, and asks nobody who they are."""
+    spec = replace(SPEC, security=SecuritySpec(has_tls=True), phase=SecurityPhase.SECURE)
+    config = started(spec, 0)
+    named = {one.name: one.security_protocol for one in config.listeners}
+    assert named == {"CLIENTS": "SSL", "REPLICATION_SSL": "SSL"}
+    assert config.super_users == ()
+    assert config.barnabas_broker_principals == "User:CN=broker-{id},O=kafka.demo"
+
+
+def test_pods_keep_to_the_restricted_profile_in_every_phase() -> None:
+    """SEC-88: Pod Security Standards, restricted: users, rights, capabilities, kinds of volumes."""
+    for phase in PHASES:
+        spec = replace(SPEC, security=SECURITY, phase=phase, external=EXTERNAL)
+        pod = rendered(spec)["StatefulSet demo"]["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        for container in pod["containers"]:
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        for volume in pod["volumes"]:
+            assert set(volume) - {"name"} <= {"configMap", "emptyDir", "projected"}
+
+
+def test_a_policy_lets_in_brokers_the_operator_and_whom_it_names() -> None:
+    """SEC-87: clients by their listeners only; the admin port for those that monitor."""
+    network = replace(SECURITY.network, monitoring=({"namespaceSelector": {}},))
+    security = replace(SECURITY, network=network)
+    external = replace(EXTERNAL, peers=({"ipBlock": {"cidr": "192.0.2.0/24"}},))
+    spec = replace(SPEC, security=security, phase=SecurityPhase.SECURE, external=external)
+    rules = rendered(spec)["NetworkPolicy demo"]["spec"]
+    assert rules["podSelector"] == {"matchLabels": {BROKER_LABEL: "demo"}}
+    own, clients, outside, monitoring = rules["ingress"]
+    assert "ports" not in own
+    assert [one["port"] for one in clients["ports"]] == [9093, 9097]
+    assert clients["from"] == [{"podSelector": {}}]
+    assert outside == {
+        "ports": [{"port": 9094, "protocol": "TCP"}],
+        "from": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
+    }
+    assert [one["port"] for one in monitoring["ports"]] == [9644]
+    off = replace(security, network=NetworkRules())
+    assert "NetworkPolicy demo" not in rendered(replace(spec, security=off))
+
+
+def test_a_gateway_has_a_host_for_each_broker_and_one_to_begin_with() -> None:
+    """SEC-87: TLSRoute by SNI; nobody but the broker decrypts."""
+    gateway = ExternalListener(
+        type="TLSRoute",
+        advertised_host="b{id}.example.com",
+        advertised_port=443,
+        gateway={"name": "edge", "namespace": "infra"},
+        bootstrap_host="kafka.example.com",
+        certificate_secret="edge-tls",
+    )
+    spec = replace(
+        SPEC, security=SECURITY, phase=SecurityPhase.SECURE, external=gateway, replicas=2
+    )
+    children = rendered(spec)
+    route = children["TLSRoute demo-external-1"]["spec"]
+    assert route["hostnames"] == ["b1.example.com"]
+    assert route["parentRefs"] == [{"name": "edge", "namespace": "infra"}]
+    assert route["rules"] == [{"backendRefs": [{"name": "demo-external-1", "port": 9094}]}]
+    assert children["TLSRoute demo-external-bootstrap"]["spec"]["hostnames"] == [
+        "kafka.example.com"
+    ]
+    assert children["Service demo-external-1"]["spec"]["type"] == "ClusterIP"
+    config = started(spec, 1)
+    (told,) = [one for one in config.advertised_listeners if one.name == "EXTERNAL"]
+    assert (told.host, told.port) == ("b1.example.com", 443)
+    assert config.tls["EXTERNAL"].certificate_file == "/etc/barnabas-external-tls/tls.crt"
 
 
 def test_rack_and_external_address_reach_the_broker() -> None:
