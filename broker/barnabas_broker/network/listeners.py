@@ -65,7 +65,7 @@ class Listeners:
             for is_of_brokers in (False, True)
         }
         by_name = {} if tls is None else tls.by_listener
-        of_brokers = _names_of_brokers(config)
+        of_brokers = names_of_brokers(config)
         self._listeners = [
             Listener(
                 name=endpoint.name,
@@ -201,7 +201,7 @@ class Listeners:
         yield from self.metrics.samples()
 
 
-def _names_of_brokers(config: BrokerConfig) -> frozenset[str]:
+def names_of_brokers(config: BrokerConfig) -> frozenset[str]:
     """The listeners to which brokers connect."""
     return frozenset((config.inter_broker_listener_name, *config.barnabas_other_broker_listeners))
 
@@ -211,7 +211,7 @@ def _session_settings(config: BrokerConfig, listener: str) -> SessionSettings:
     return SessionSettings(
         request_bytes_max=config.socket_request_max_bytes,
         first_request_bytes_max=0 if sasl is None else sasl.receive_bytes_max,
-        takes_envelopes=listener in _names_of_brokers(config),
+        takes_envelopes=listener in names_of_brokers(config),
         send_buffer_bytes=config.socket_send_buffer_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
         idle_ms_max=config.connections_max_idle_ms,

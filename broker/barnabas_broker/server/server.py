@@ -44,7 +44,7 @@ from barnabas_broker.metadata.quorum.peer_transport import PeerTransport
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.broker_connections import BrokerConnections
 from barnabas_broker.network.heavy_work import HeavyWork
-from barnabas_broker.network.listeners import Listeners
+from barnabas_broker.network.listeners import Listeners, names_of_brokers
 from barnabas_broker.network.logins import Logins
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.network.tls_transport import EncryptionTurns
@@ -159,11 +159,7 @@ class Server:
         await self.control.recover()
         await self._read_first_users()
         await self.logs.begin_writing()
-        self.heavy_work = HeavyWork(
-            self._disk.run,
-            self.config.inter_broker_listener_name,
-            *self.config.barnabas_other_broker_listeners,
-        )
+        self.heavy_work = HeavyWork(self._disk.run, *names_of_brokers(self.config))
         self._connect()
         self.collector.register(self.quotas.samples)
         self.client_metrics = ClientMetricsManager(
