@@ -19,6 +19,7 @@ from barnabas_operator.reconcile.group.group_state import (
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
+from tests.interop.share_brokers import switch_on
 from tests.support.in_process_broker import eventually
 
 Unique = Callable[[str], str]
@@ -187,6 +188,7 @@ def test_a_share_group_is_seen_with_its_members_and_what_is_left(
     topic, group_id = unique("work"), unique("queue")
 
     async def run() -> None:
+        await switch_on(bootstrap)
         async with Admin(bootstrap) as admin:
             gateway = KafkaGroups(admin)
             first = await written(bootstrap, admin, topic, 1000, 2000, 3000, 4000)
