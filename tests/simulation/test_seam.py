@@ -9,9 +9,7 @@ HOME = Path(barnabas_broker.__file__).parent
 # The seam itself, and what is not started in a simulation.
 OUTSIDE = ("env", "admin", "__main__.py")
 # Stores of the arbiter that are asked over HTTP: simulations have theirs in memory.
-OVER_HTTP = {
-    HOME / "arbiter" / name for name in ("http_client.py", "kubernetes_api.py", "lease_document.py")
-}
+OVER_HTTP = {HOME / "arbiter" / name for name in ("lease_document.py",)}
 MODULES = [
     path
     for path in sorted(HOME.rglob("*.py"))

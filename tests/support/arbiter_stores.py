@@ -17,11 +17,11 @@ import aiohttp
 
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.arbiter.etcd import EtcdArbiter, EtcdSettings
-from barnabas_broker.arbiter.kubernetes_api import KubernetesAccess, KubernetesApi
 from barnabas_broker.arbiter.kubernetes_lease import KubernetesLeaseArbiter
 from barnabas_broker.arbiter.local_file import LocalFileArbiter
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.env.kubernetes_api import KubernetesAccess, KubernetesApi
 from tests.support.arbiter_faults import Fault, FaultyArbiter
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.faulty_gateway import FaultyGateway

@@ -43,7 +43,7 @@ def make_arbiter(
 
 def _etcd(config: BrokerConfig) -> Arbiter:
     from barnabas_broker.arbiter.etcd import EtcdArbiter, EtcdSettings
-    from barnabas_broker.arbiter.http_client import TlsSettings
+    from barnabas_broker.env.http_client import TlsSettings
 
     return EtcdArbiter(
         EtcdSettings(
@@ -65,12 +65,12 @@ def _etcd(config: BrokerConfig) -> Arbiter:
 def _kubernetes(
     config: BrokerConfig, disk: Disk, clock: Clock, environment: Mapping[str, str] | None
 ) -> Arbiter:
-    from barnabas_broker.arbiter.kubernetes_api import (
+    from barnabas_broker.arbiter.kubernetes_lease import KubernetesLeaseArbiter
+    from barnabas_broker.env.kubernetes_api import (
         KubernetesAccess,
         KubernetesApi,
         server_of_pod,
     )
-    from barnabas_broker.arbiter.kubernetes_lease import KubernetesLeaseArbiter
 
     server = config.arbiter_kubernetes_server or server_of_pod(environment)
     if server is None:

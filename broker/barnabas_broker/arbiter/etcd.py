@@ -18,15 +18,15 @@ from typing import Any, Final, NamedTuple
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
 from barnabas_broker.arbiter.fault_log import FaultLog
-from barnabas_broker.arbiter.http_client import (
+from barnabas_broker.arbiter.polling import changes
+from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, parse_document
+from barnabas_broker.env.http_client import (
     HttpClient,
     HttpResponse,
     NoResponseError,
     NotSentError,
     TlsSettings,
 )
-from barnabas_broker.arbiter.polling import changes
-from barnabas_broker.arbiter.record_json import FORMAT_VERSION, document_of, parse_document
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Stored, SwapOutcome
 from barnabas_broker.arbiter.fault_log import FaultLog
-from barnabas_broker.arbiter.http_client import HttpResponse, NoResponseError, NotSentError
-from barnabas_broker.arbiter.kubernetes_api import KubernetesApi
 from barnabas_broker.arbiter.lease_document import lease_with, stored_in
 from barnabas_broker.arbiter.polling import changes
+from barnabas_broker.env.http_client import HttpResponse, NoResponseError, NotSentError
+from barnabas_broker.env.kubernetes_api import KubernetesApi
 
 logger = logging.getLogger(__name__)
 

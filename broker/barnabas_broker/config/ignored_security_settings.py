@@ -59,13 +59,6 @@ SECURITY: Final[tuple[IgnoredRow, ...]] = (
     ("sasl.oauthbearer.assertion.template.file", STRING, None, None, None, READ_ONLY),
     ("sasl.oauthbearer.client.credentials.client.id", STRING, None, None, None, READ_ONLY),
     ("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.clock.skew.seconds", INT, "30", None, None, READ_ONLY),
-    ("sasl.oauthbearer.expected.audience", LIST, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.expected.issuer", STRING, None, None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, "3600000", None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000", None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, "100", None, None, READ_ONLY),
-    ("sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, None, READ_ONLY),
     (
         "sasl.oauthbearer.jwt.retriever.class",
         CLASS,
@@ -84,7 +77,6 @@ SECURITY: Final[tuple[IgnoredRow, ...]] = (
     ),
     ("sasl.oauthbearer.scope", STRING, None, None, None, READ_ONLY),
     ("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, None, READ_ONLY),
-    ("sasl.oauthbearer.sub.claim.name", STRING, "sub", None, None, READ_ONLY),
     ("sasl.oauthbearer.token.endpoint.url", STRING, None, None, None, READ_ONLY),
     ("sasl.server.callback.handler.class", CLASS, None, None, None, READ_ONLY),
 )

@@ -27,6 +27,11 @@ from barnabas_broker.config.definitions import (
 )
 from barnabas_broker.config.jaas import JaasEntry
 from barnabas_broker.config.listener_properties import ListenerProperties
+from barnabas_broker.config.oauthbearer_settings import (
+    OAUTHBEARER_SETTINGS,
+    OAuthBearerSettings,
+    oauthbearer_settings,
+)
 from barnabas_protocol.settings.setting import by_name
 
 _S = BrokerSetting
@@ -45,7 +50,7 @@ _MODULES: Final[Mapping[str, str]] = {
 }
 
 # Each of them may be given for one listener, and for one mechanism of it.
-SASL: Final = (
+_LOGIN: Final = (
     _S(
         "sasl.enabled.mechanisms",
         LIST,
@@ -100,6 +105,7 @@ SASL: Final = (
         "removed. Kafka leaves them until they log in again.",
     ),
 )
+SASL: Final = (*_LOGIN, *OAUTHBEARER_SETTINGS)
 SASL_BY_KEY: Final = by_name(SASL)
 
 # For the cluster as a whole.
@@ -135,6 +141,8 @@ class SaslSettings:
     failure_delay_ms: int = 100
     receive_bytes_max: int = 524_288
     ends_on_credential_change: bool = False
+    # Where OAUTHBEARER is enabled.
+    tokens: OAuthBearerSettings | None = None
 
 
 def sasl_settings(
@@ -159,6 +167,11 @@ def sasl_settings(
     return SaslSettings(
         mechanisms=mechanisms,
         plain_users=_plain_users(given, mechanisms),
+        tokens=oauthbearer_settings(
+            listener, properties, is_encrypted=security_protocol != _IN_THE_CLEAR
+        )
+        if OAUTHBEARER in mechanisms
+        else None,
         session_lifetimes_ms={
             mechanism: max(_number(given, "connections.max.reauth.ms", mechanism), 0)
             for mechanism in mechanisms

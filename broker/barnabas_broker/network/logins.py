@@ -8,11 +8,13 @@ Source: SEC-20 to SEC-30.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from barnabas_broker.config.oauthbearer_settings import OAuthBearerSettings
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.randomness import secret_bytes
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.login import FailureRates, LoginObserver, LoginStage
@@ -26,6 +28,9 @@ from barnabas_broker.security.credentials import (
 )
 from barnabas_protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from barnabas_broker.network.bearer_tokens import BearerTokens
+
 _OWN_SECRET_BYTES = 32
 
 
@@ -37,20 +42,26 @@ class Logins:
         config: BrokerConfig,
         *,
         clock: Clock,
-        run: Callable[..., Awaitable[Any]],
+        disk: Disk,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         observer: LoginObserver | None = None,
     ) -> None:
-        """Make the stages that the settings demand; `run` calls functions in threads."""
+        """Make the stages that the settings demand. Raises: ConfigError."""
         self.metrics = LoginMetrics()
-        self._work = LoginWork(run)
+        self._work = LoginWork(disk.run)
+        self._spawn = spawn
+        self.tokens = {
+            listener: self._bearer_tokens(settings.tokens, config, disk, clock)
+            for listener, settings in config.sasl.items()
+            if settings.tokens is not None
+        }
         self._credentials = ScramCredentials(secret_bytes(_OWN_SECRET_BYTES))
         self._loaded = LoadedCredentials(self._credentials, clock)
         rates = FailureRates(clock)
         self.stages = {
             listener: LoginStage(
                 settings,
-                LoginVerdicts(settings, self._loaded, self._work),
+                LoginVerdicts(settings, self._loaded, self._work, self.tokens.get(listener)),
                 clock=clock,
                 rates=rates,
                 metrics=self.metrics,
@@ -59,6 +70,24 @@ class Logins:
             )
             for listener, settings in config.sasl.items()
         }
+
+    def _bearer_tokens(
+        self, settings: OAuthBearerSettings, config: BrokerConfig, disk: Disk, clock: Clock
+    ) -> BearerTokens:
+        from barnabas_broker.network.bearer_token_factory import make_bearer_tokens
+
+        return make_bearer_tokens(settings, config, self._work, disk, clock)
+
+    async def start(self) -> None:
+        """Fetch the keys of bearer tokens and keep them fresh. Raises: ConfigError."""
+        for tokens in self.tokens.values():
+            await tokens.start()
+            self._spawn(tokens.keys.keep_fresh())
+
+    async def close(self) -> None:
+        """Close the connections to those who know about tokens."""
+        for tokens in self.tokens.values():
+            await tokens.close()
 
     def refuse_by(self, refuse: Callable[[Any, ErrorCode], None]) -> None:
         """Have requests that come amid a log-in refused by whoever knows their forms."""
@@ -85,3 +114,27 @@ class Logins:
             {},
             self._work.waiting_count,
         )
+        for listener, tokens in self.tokens.items():
+            labels = {"listener": listener}
+            yield Sample(
+                "barnabas_signing_keys",
+                "gauge",
+                "Keys that verify bearer tokens.",
+                labels,
+                len(tokens.keys.keys),
+            )
+            yield Sample(
+                "barnabas_signing_key_fetch_failures_total",
+                "counter",
+                "Times that the keys of bearer tokens could not be fetched.",
+                labels,
+                tokens.keys.failed_count,
+            )
+            if tokens.reviews is not None:
+                yield Sample(
+                    "barnabas_token_review_failures_total",
+                    "counter",
+                    "Tokens that the API server did not review: their log-ins have failed.",
+                    labels,
+                    tokens.reviews.failed_count,
+                )

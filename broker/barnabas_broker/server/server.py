@@ -191,6 +191,7 @@ class Server:
         self.collector.register(self.tls.samples)
         if self.tls.by_listener:
             self._background.spawn(self.tls.watch(self._disk.run))
+        await self.logins.start()
         await self.listeners.start()
         self.gate.open_control(self.dispatcher)
         self._admin = self._make_admin()
@@ -277,7 +278,7 @@ class Server:
         self.replicas = self.data.replicas
         self.groups = self.data.groups
         self.gate = RequestGate()
-        self.logins = Logins(config, clock=clock, run=self._disk.run, spawn=self._background.spawn)
+        self.logins = Logins(config, clock=clock, disk=self._disk, spawn=self._background.spawn)
         shared = (self.tls, encryption_turns, self.logins)
         self.listeners = Listeners(
             config, self._network, loop, self.turn, clock, self.gate, *shared
@@ -540,6 +541,7 @@ class Server:
         await self.listeners.drain()
         await self.data.answer_parked()
         await self.listeners.close()
+        await self.logins.close()
 
     async def _stop_partitions(self) -> None:
         if hasattr(self, "membership"):

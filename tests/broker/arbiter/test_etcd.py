@@ -18,7 +18,7 @@ from barnabas_broker.arbiter.arbiter import (
 from barnabas_broker.arbiter.decided_swap import swap_until_decided
 from barnabas_broker.arbiter.election import Verdict
 from barnabas_broker.arbiter.etcd import EtcdArbiter, EtcdSettings
-from barnabas_broker.arbiter.http_client import TlsSettings
+from barnabas_broker.env.http_client import TlsSettings
 from tests.support.arbiter_faults import Fault
 from tests.support.etcd_process import EtcdProcess, etcd_cluster
 from tests.support.fake_api_server import FakeApiServer

@@ -13,13 +13,13 @@ from barnabas_broker.arbiter.arbiter import (
     Stored,
     SwapOutcome,
 )
-from barnabas_broker.arbiter.kubernetes_api import (
+from barnabas_broker.arbiter.kubernetes_lease import KubernetesLeaseArbiter
+from barnabas_broker.env.kubernetes_api import (
     TOKEN_AGE_MS_MAX,
     KubernetesAccess,
     KubernetesApi,
     server_of_pod,
 )
-from barnabas_broker.arbiter.kubernetes_lease import KubernetesLeaseArbiter
 from tests.support.fake_api_server import FakeApiServer
 from tests.support.processes import free_port
 from tests.support.simulated_clock import SimulatedClock

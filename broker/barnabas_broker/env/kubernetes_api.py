@@ -13,14 +13,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from barnabas_broker.arbiter.http_client import (
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.disk import Disk
+from barnabas_broker.env.http_client import (
     HttpClient,
     HttpResponse,
     NotSentError,
     TlsSettings,
 )
-from barnabas_broker.env.clock import Clock
-from barnabas_broker.env.disk import Disk
 
 # A projected token is renewed at 80 % of its life, which is at least ten minutes.
 TOKEN_AGE_MS_MAX: Final = 60_000

@@ -1,0 +1,1 @@
+"""Bearer tokens: JSON Web Tokens, the keys that sign them, and whether one is good."""
