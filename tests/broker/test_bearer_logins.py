@@ -1,8 +1,7 @@
 """Log-ins by bearer tokens on a running broker: keys of a file, of a server, of an API server."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from time import time
 from typing import Any
@@ -12,11 +11,10 @@ import pytest
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.server import Server
-from barnabas_client.config import ClientSettings
 from barnabas_client.errors import AuthenticationError
 from barnabas_client.network import Client
-from tests.broker.test_logins import LISTENERS, port_of, sessions
 from tests.support.in_process_broker import running_broker
+from tests.support.sasl_brokers import LISTENERS, logged_in, sessions
 from tests.support.tls_files import TlsFiles
 from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, TokenServer, key_set
 
@@ -42,24 +40,13 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
     return TlsFiles(tmp_path_factory.mktemp("tls")).create()
 
 
-@asynccontextmanager
-async def connected(server: Server, token: str, **more: Any) -> AsyncIterator[Client]:
-    client = Client(
-        ClientSettings.create(
-            {
-                "bootstrap_servers": f"localhost:{port_of(server)}",
-                "security_protocol": "SASL_PLAINTEXT",
-                "sasl_mechanism": "OAUTHBEARER",
-                "sasl_oauthbearer_token_callback": lambda: token,
-                **more,
-            }
-        )
+def connected(server: Server, token: str, **more: Any) -> AbstractAsyncContextManager[Client]:
+    return logged_in(
+        server,
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_callback=lambda: token,
+        **more,
     )
-    try:
-        await client.start()
-        yield client
-    finally:
-        await client.close()
 
 
 async def refused(server: Server, token: str, **more: Any) -> None:

@@ -1,10 +1,8 @@
 """Log-ins on a running broker: SASL_PLAINTEXT, with users whose credentials the cluster stores."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,44 +10,16 @@ from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.server import Server
 from barnabas_client.admin import Admin
 from barnabas_client.admin.values.scram import ScramDeletion, ScramMechanism, ScramUpsertion
-from barnabas_client.config import ClientSettings
 from barnabas_client.errors import AuthenticationError
 from barnabas_client.network import Client
 from tests.support.in_process_broker import running_broker
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-LISTENERS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0,REPLICATION://127.0.0.1:0",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    "barnabas.allow.plain.without.tls": "true",
-}
+from tests.support.sasl_brokers import LISTENERS, MECHANISMS, logged_in, sessions
 
 
-def port_of(server: Server, listener: str = "SASL") -> int:
-    return next(one.port for one in server.listeners.advertised() if one.name == listener)
-
-
-@asynccontextmanager
-async def connected(
+def connected(
     server: Server, user: str, password: str, mechanism: str = "SCRAM-SHA-512"
-) -> AsyncIterator[Client]:
-    client = Client(
-        ClientSettings.create(
-            {
-                "bootstrap_servers": f"127.0.0.1:{port_of(server)}",
-                "security_protocol": "SASL_PLAINTEXT",
-                "sasl_mechanism": mechanism,
-                "sasl_username": user,
-                "sasl_password": password,
-            }
-        )
-    )
-    try:
-        await client.start()
-        yield client
-    finally:
-        await client.close()
+) -> AbstractAsyncContextManager[Client]:
+    return logged_in(server, sasl_mechanism=mechanism, sasl_username=user, sasl_password=password)
 
 
 async def change(server: Server, *changes: ScramUpsertion | ScramDeletion) -> None:
@@ -81,10 +51,6 @@ def test_a_stored_user_logs_in_by_every_mechanism(tmp_path: Path, mechanism: str
             assert server.logins.metrics.failures[mechanism] >= 2
 
     asyncio.run(run())
-
-
-def sessions(server: Server) -> list[Any]:
-    return list(server.listeners.sessions_of("SASL"))
 
 
 def test_the_first_users_come_from_a_file(tmp_path: Path) -> None:
