@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from barnabas_cli.completion import complete_principals
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, with_confirmation
@@ -63,7 +64,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--resource", type=click.Choice(RESOURCES))
 @click.option("--name", help="The resource's name.")
-@click.option("--principal", help="For example User:alice.")
+@click.option("--principal", shell_complete=complete_principals, help="For example User:alice.")
 @click.option(
     "--matching", is_flag=True, help="Also those of prefixes of the name, and of all names."
 )
@@ -89,7 +90,7 @@ def list_acls(
 
 
 @command.command("explain")
-@click.argument("principal")
+@click.argument("principal", shell_complete=complete_principals)
 @click.argument("operation", type=click.Choice(OPERATIONS[1:]))
 @click.option("--resource", type=click.Choice(RESOURCES), required=True)
 @click.option("--name", help="The resource's name; not needed for cluster.")
@@ -160,7 +161,7 @@ async def _authorizer_settings(admin: Admin) -> AuthorizerSettings:
 
 
 @command.command("create")
-@click.argument("principal")
+@click.argument("principal", shell_complete=complete_principals)
 @click.argument("operations", nargs=-1, required=True, type=click.Choice(OPERATIONS))
 @click.option("--resource", type=click.Choice(RESOURCES), required=True)
 @click.option("--name", help="The resource's name, '*' for all; not needed for cluster.")
@@ -208,7 +209,7 @@ def create(
 @command.command("delete")
 @click.option("--resource", type=click.Choice(RESOURCES))
 @click.option("--name", help="The resource's name.")
-@click.option("--principal", help="For example User:alice.")
+@click.option("--principal", shell_complete=complete_principals, help="For example User:alice.")
 @with_confirmation
 @with_connection
 def delete(

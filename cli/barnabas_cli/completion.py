@@ -1,4 +1,4 @@
-"""Completion in the shell: commands and options, and names of topics and groups of the cluster.
+"""Completion in the shell: commands and options, and names of what the cluster has.
 
 Invariants: completing waits a second for a cluster at most and never prints an error;
 where it cannot know, it proposes nothing.
@@ -59,6 +59,24 @@ def complete_groups(context: click.Context, _: click.Parameter, incomplete: str)
 
     async def names(admin: Admin) -> Iterable[str]:
         return [listing.group_id for listing in await admin.groups.list()]
+
+    return _names(context, incomplete, names)
+
+
+def complete_users(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of users who log in with SCRAM that begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        return list((await admin.scram.describe()).unwrap())
+
+    return _names(context, incomplete, names)
+
+
+def complete_principals(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Principals that have rights, and names that begin like this."""
+
+    async def names(admin: Admin) -> Iterable[str]:
+        return {binding.principal for binding in await admin.acls.list()}
 
     return _names(context, incomplete, names)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas_cli.completion import complete_users
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import CommandError
 from barnabas_cli.groups import NearestGroup
@@ -66,7 +67,7 @@ def list_users(connection: Connection, output: Output) -> None:
 
 
 @command.command("describe")
-@click.argument("user")
+@click.argument("user", shell_complete=complete_users)
 @with_output
 @with_connection
 def describe(user: str, connection: Connection, output: Output) -> None:
@@ -114,7 +115,7 @@ def create(
 
 
 @command.command("rotate")
-@click.argument("user")
+@click.argument("user", shell_complete=complete_users)
 @_with_mechanism
 @with_password
 @with_connection
@@ -153,7 +154,7 @@ def rotate(
 
 
 @command.command("set")
-@click.argument("user")
+@click.argument("user", shell_complete=complete_users)
 @_with_mechanism
 @_with_iterations
 @with_password
@@ -176,7 +177,7 @@ def set_user(
 
 
 @command.command("delete")
-@click.argument("user")
+@click.argument("user", shell_complete=complete_users)
 @_with_mechanism
 @with_confirmation
 @with_connection
