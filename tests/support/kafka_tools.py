@@ -11,6 +11,7 @@ from tests.support.java_tools import compile_java, java_command
 _SOURCE = Path(__file__).resolve().parents[1] / "interop" / "java" / "ToolRunner.java"
 
 CLASSES = {
+    "acls": "org.apache.kafka.tools.AclCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "configs": "kafka.admin.ConfigCommand",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

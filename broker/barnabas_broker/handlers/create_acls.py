@@ -42,7 +42,7 @@ async def handle(
 def _result(error: KafkaError | None) -> AclCreationResult:
     return AclCreationResult(
         error_code=ErrorCode.NONE if error is None else error.code,
-        error_message=None if error is None else error.message,
+        error_message="" if error is None else error.message,
     )
 
 

@@ -71,7 +71,7 @@ def _described(acls: AclTable, wanted: AclFilter) -> DescribeAclsResponse:
                 permission_type=acl.permission,
             )
         )
-    return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+    return DescribeAclsResponse(error_message="", resources=list(resources.values()))
 
 
 def failed(request: DescribeAclsRequest, error: KafkaError) -> DescribeAclsResponse:
