@@ -21,6 +21,7 @@ from barnabas_cli.failures import CommandError
 from barnabas_cli.output import counted, is_terminal_error_stream
 from barnabas_cli.record_lines import LineError, LineFormat, parse_headers
 from barnabas_cli.standard_input import lines_of
+from barnabas_protocol.settings.suggestions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option("-z", "--compression", type=click.Choice(_CODECS), default="none", show_default=True)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("--linger-ms", type=click.IntRange(min=0), default=5, show_default=True)
+@click.option("-y", "--yes", is_flag=True, help="Create a new topic with a name near another's.")
 @with_connection
 def command(
     topic: str,
@@ -66,9 +68,13 @@ def command(
     compression: str,
     acks: str,
     linger_ms: int,
+    yes: bool,
     connection: Connection,
 ) -> None:
-    """Write lines as records: from the standard input, or from a file with --file."""
+    """Write lines as records: from the standard input, or from a file with --file.
+
+    A topic that is not there is created by the broker, where its settings allow that.
+    """
     try:
         line_format = LineFormat(
             key_separator=key_separator.encode().decode("unicode_escape").encode("latin-1")
@@ -89,13 +95,40 @@ def command(
         "max_block_ms": connection.timeout_ms,
     }
 
-    async def work() -> int:
+    async def work() -> tuple[int, bool]:
+        is_new = await _is_new(connection, topic, yes=yes)
         async with connection.producer(**settings) as producer:
             with _source(path) as (lines, advance):
-                return await _send_lines(producer, topic, partition, line_format, lines, advance)
+                count = await _send_lines(producer, topic, partition, line_format, lines, advance)
+                return count, is_new
 
-    count = connection.run(work)
+    count, is_new = connection.run(work)
+    if is_new:
+        click.echo(f"Topic {topic} is new: created with the broker's defaults", err=True)
     click.echo(f"{counted(count, 'record')} written to {topic}", err=True)
+
+
+async def _is_new(connection: Connection, topic: str, *, yes: bool) -> bool:
+    """Whether there is no such topic yet; on a terminal a name near another's is asked about.
+
+    Raises: click.Abort where the answer is no.
+    """
+    from barnabas_client.errors import AuthorizationError, NotFoundError
+
+    async with connection.admin() as admin:
+        described = await admin.topics.describe([topic])
+        if not isinstance(described.errors.get(topic), NotFoundError):
+            return False
+        if yes or not sys.stdin.isatty():
+            return True
+        try:
+            near = nearest(topic, [listing.name for listing in await admin.topics.list()])
+        except AuthorizationError:
+            return True
+    if near is not None:
+        question = f"There is no topic '{topic}', but '{near}'. Create '{topic}'?"
+        click.confirm(question, abort=True, err=True)
+    return True
 
 
 class _Acknowledgements:

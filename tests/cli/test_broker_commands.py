@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,46 @@ def piped(bootstrap: str, text: bytes, *arguments: str) -> subprocess.CompletedP
         timeout=60,
         env={**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap},
     )
+
+
+def typed(bootstrap: str, text: str, *arguments: str) -> tuple[int, str]:
+    """The command on a terminal where somebody types; its exit code and all that is shown."""
+    keyboard, terminal = pty.openpty()
+    with subprocess.Popen(
+        [str(barnabas_command()), *arguments],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "BARNABAS_BOOTSTRAP_SERVERS": bootstrap},
+    ) as process:
+        os.close(terminal)
+        os.write(keyboard, text.encode())
+        assert process.stdout is not None
+        shown = process.stdout.read().decode()
+        os.close(keyboard)
+        return process.wait(60), shown
+
+
+def test_a_new_topic_is_said_and_a_near_name_is_asked_about(
+    bootstrap: str, cli: CommandLine, topic: str, tmp_path: Path
+) -> None:
+    """On a terminal alone: a script is never asked."""
+    lines = tmp_path / "lines"
+    lines.write_text("one\n")
+    mistyped = f"{topic}x"
+    produce = ("produce", mistyped, "--file", str(lines))
+    code, shown = typed(bootstrap, "n\n", *produce)
+    assert (code, f"but '{topic}'. Create '{mistyped}'?" in shown) == (130, True), shown
+    assert mistyped not in {row["topic"] for row in cli.json("topic", "list")}
+    code, shown = typed(bootstrap, "y\n", *produce)
+    assert (code, f"Topic {mistyped} is new" in shown) == (0, True), shown
+    code, shown = typed(bootstrap, "", *produce)
+    assert (code, "is new" in shown, "1 record written" in shown) == (0, False, True), shown
+    code, shown = typed(bootstrap, "", "produce", f"{topic}y", "--file", str(lines), "--yes")
+    assert (code, f"Topic {topic}y is new" in shown) == (0, True), shown
+    written = piped(bootstrap, b"one\n", "produce", f"{topic}z")
+    assert written.returncode == 0
+    assert f"Topic {topic}z is new" in written.stderr.decode()
 
 
 def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
