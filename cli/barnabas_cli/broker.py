@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from barnabas_cli.lookups import key_values
+from barnabas_cli.lookups import setting_values
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -29,4 +29,4 @@ def command(config_path: Path, settings: tuple[str, ...]) -> None:
 
     properties = parse_properties(config_path.read_text(encoding="utf-8"))
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT)
-    sys.exit(run_broker({**properties, **key_values(settings, "--set")}))
+    sys.exit(run_broker({**properties, **setting_values(settings, "--set")}))

@@ -13,7 +13,7 @@ from barnabas_cli.completion import complete_config_names
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import CommandError
 from barnabas_cli.groups import NearestGroup
-from barnabas_cli.lookups import check_setting_names, key_values
+from barnabas_cli.lookups import check_setting_names, setting_values
 from barnabas_cli.output import Column, Output, with_output
 from barnabas_cli.suggestions import hint
 
@@ -99,7 +99,7 @@ def describe(
 def set_configs(kind: str, name_and_settings: tuple[str, ...], connection: Connection) -> None:
     """Set settings of one resource; its others stay as they are."""
     name, settings = _split_name(name_and_settings)
-    pairs = key_values(settings, "config set")
+    pairs = setting_values(settings, "config set")
     if not pairs:
         raise click.UsageError("Give the settings to set, as KEY=VALUE.")
 

@@ -119,7 +119,7 @@ def command(
 ) -> None:
     """Run a broker on this machine without configuration, or a cluster of several."""
     from barnabas_cli.dev_cluster import DISK_RESERVE_BYTES, DevCluster, brokers_in, ports_of
-    from barnabas_cli.lookups import key_values
+    from barnabas_cli.lookups import setting_values
 
     declared = _declared(manifests)
     if stop_on_eof:
@@ -144,7 +144,7 @@ def command(
             port=port,
             admin_port=admin_port,
             data=data,
-            settings=key_values(settings, "--set"),
+            settings=setting_values(settings, "--set"),
             security=security,
         )
         _run_cluster(cluster, declared)
@@ -170,7 +170,7 @@ def command(
         "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
         "group.initial.rebalance.delay.ms": "0",
         **({} if security is None else security.settings(0)),
-        **key_values(settings, "--set"),
+        **setting_values(settings, "--set"),
     }
     _run_one(properties, port, admin_port, data, declared, security)
 

@@ -9,11 +9,14 @@ import click
 
 from barnabas_cli.failures import FAILED, CommandError
 from barnabas_cli.suggestions import hint
+from barnabas_protocol.settings.durations import parse_duration_ms
+from barnabas_protocol.settings.sizes import parse_size
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
     from barnabas_client.admin.values.configs import ConfigResource
     from barnabas_client.admin.values.topics import TopicDescription
+    from barnabas_client.errors import BarnabasError
 
 
 async def describe_topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
@@ -87,6 +90,45 @@ def key_values(settings: Sequence[str], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} takes KEY=VALUE, not '{setting}'")
         pairs[key.strip()] = value.strip()
     return pairs
+
+
+def explain_topic_settings(names: Iterable[str], error: BarnabasError) -> None:
+    """Name the nearest setting where a topic was refused for one that there is not.
+
+    The names are those of Barnabas, which are Kafka's. Raises: CommandError.
+    """
+    from barnabas_broker.config.topic_settings import BY_KEY
+    from barnabas_protocol.errors import ErrorCode
+
+    unknown = [name for name in names if name not in BY_KEY]
+    if error.code == ErrorCode.INVALID_CONFIG and unknown:
+        raise CommandError(
+            f"No such setting '{unknown[0]}' of topics.{hint(unknown[0], BY_KEY)}"
+        ) from error
+
+
+def setting_values(settings: Sequence[str], option: str) -> dict[str, str]:
+    """The pairs of an option of settings; times and sizes may have units: `7d`, `1GiB`.
+
+    Raises: click.UsageError.
+    """
+    return {
+        key: _without_unit(key, value, option)
+        for key, value in key_values(settings, option).items()
+    }
+
+
+def _without_unit(key: str, value: str, option: str) -> str:
+    if not any(letter.isalpha() for letter in value):
+        return value
+    try:
+        if key.endswith(".ms"):
+            return str(parse_duration_ms(value))
+        if key.endswith(".bytes"):
+            return str(parse_size(value))
+    except ValueError as error:
+        raise click.UsageError(f"{option} {key}: {error}") from None
+    return value
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

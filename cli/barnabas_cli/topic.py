@@ -16,7 +16,8 @@ from barnabas_cli.lookups import (
     check_setting_names,
     confirm,
     describe_topics,
-    key_values,
+    explain_topic_settings,
+    setting_values,
     with_confirmation,
 )
 from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, with_output
@@ -128,7 +129,7 @@ def create(
     output: Output,
 ) -> None:
     """Create topics."""
-    configs = key_values(settings, "--config")
+    configs = setting_values(settings, "--config")
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         from barnabas_client.admin.values.topics import BROKER_DEFAULT, NewTopic
@@ -148,6 +149,8 @@ def create(
             if if_not_exists and isinstance(outcome.error, AlreadyExistsError):
                 rows.append({"topic": name, "created": False})
                 continue
+            if outcome.error is not None:
+                explain_topic_settings(configs, outcome.error)
             value = outcome.unwrap()
             rows.append(
                 {
@@ -186,7 +189,7 @@ def alter(
     connection: Connection,
 ) -> None:
     """Add partitions to a topic or change its settings."""
-    configs = key_values(settings, "--config")
+    configs = setting_values(settings, "--config")
     if partitions is None and not configs and not deleted:
         raise click.UsageError("Give a change: --partitions, --config or --delete-config.")
 

@@ -117,6 +117,16 @@ def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
     assert "Did you mean 'retention.ms'?" in cli.error(
         "topic", "alter", name, "-c", "retention.m=1"
     )
+    assert "Did you mean 'retention.ms'?" in cli.error(
+        "topic", "create", f"{name}x", "-c", "retention.m=1"
+    )
+    cli.run("topic", "alter", name, "-c", "retention.ms=7d", "-c", "segment.bytes=64MiB")
+    becomes(
+        lambda: cli.json("topic", "describe", name)[0]["config"],
+        {"retention.ms": "604800000", "segment.bytes": "67108864"},
+    )
+    wrong = cli.error("topic", "alter", name, "-c", "retention.ms=7 fortnights", code=2)
+    assert "such as 500ms, 90s, 1h30m" in wrong
     assert cli.run("topic", "delete", name, "--yes").stdout == f"deleted {name}\n"
     assert cli.run("topic", "delete", name, "--if-exists", "-y").stdout == "nothing to delete\n"
 

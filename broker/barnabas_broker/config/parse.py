@@ -32,6 +32,7 @@ from barnabas_broker.config.listeners import (
     parse_endpoints,
     parse_protocol_map,
 )
+from barnabas_broker.config.other_kafka import of_other_kafka
 from barnabas_broker.config.sasl_settings import (
     SASL,
     SASL_BY_KEY,
@@ -371,6 +372,9 @@ def _check_given(key: str, text: str) -> None:
     if setting is None:
         split = split_listener_key(key)
         if split is None:
+            explanation = of_other_kafka(key)
+            if explanation:
+                raise ConfigError(f"{key} is no setting here: {explanation}")
             raise ConfigError(unknown_name("setting", key, BY_KEY))
         if split.key in BY_KEY:
             raise ConfigError(f"{key}: {split.key} holds for all listeners alike")

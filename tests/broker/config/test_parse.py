@@ -1,5 +1,7 @@
 """Reading settings: the properties file, the broker's values, a topic's values."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +45,22 @@ def test_unknown_key_is_refused_with_the_nearest_named() -> None:
         BrokerConfig.parse({"num.partitons": "3"})
     with pytest.raises(ConfigError, match=r"^unknown setting zzz$"):
         BrokerConfig.parse({"zzz": "3"})
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("zookeeper.connect", "does not need: brokers agree by the arbiter"),
+        ("zookeeper.session.timeout.ms", "leave it out"),
+        ("broker.id.generation.enable", "never generated"),
+        ("log.message.format.version", "of version 2 always"),
+        ("port", "name the address in listeners"),
+    ],
+)
+def test_a_setting_of_another_kafka_is_explained(key: str, words: str) -> None:
+    """A file that comes from there says what to do in Kafka's terms."""
+    with pytest.raises(ConfigError, match=f"{re.escape(key)} is no setting here: .*{words}"):
+        BrokerConfig.parse({key: "1"})
 
 
 def test_kafkas_own_example_file_starts_a_broker() -> None:
