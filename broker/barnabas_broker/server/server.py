@@ -225,12 +225,13 @@ class Server:
         self._choose_dispatch()
 
     def _build(self) -> None:
+        config, clock = self.config, self._clock
+        # Before anything that has to be taken down again: a certificate may not do.
+        self.tls = BrokerTls(config, clock)
         self._is_built = True
         loop = asyncio.get_running_loop()
-        config, clock = self.config, self._clock
         self.turn = Turn(loop)
         self.timer = Timer(loop, clock)
-        self.tls = BrokerTls(config, clock)
         encryption_turns = EncryptionTurns(loop)
         self.connections = BrokerConnections(
             config,
