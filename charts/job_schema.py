@@ -74,6 +74,18 @@ PIPELINE_JOBS: Final = {
                 },
             ),
         },
+        clientSecret={
+            "description": "A Secret that a User has made, with the job's client.properties.",
+            **_object(
+                ("name",),
+                name={"description": "Its name, in the job's namespace.", **_TEXT},
+                mountPath={
+                    "description": "Where it is in the pods: the User's own mountPath.",
+                    "type": "string",
+                    "pattern": "^/.+",
+                },
+            ),
+        },
         executors={
             "description": "Pods that do the work, at most `max`; 0 means in the job's own.",
             **_object(

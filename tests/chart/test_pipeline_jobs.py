@@ -203,6 +203,21 @@ def test_executors_have_the_driver_s_volume_and_no_rights(render: Render) -> Non
     assert executor["securityContext"] == driver["securityContext"]
 
 
+def test_driver_and_executors_mount_the_secret_of_a_user(render: Render) -> None:
+    """SEC-103: the file says where the brokers are, too; nothing of it is in the ConfigMap."""
+    manifests = rendered(render, {**TOTALS, "clientSecret": {"name": "totals-kafka"}})
+    given = settings(manifests, "totals")
+    assert given["client-properties"] == "/etc/barnabas/user/client.properties"
+    assert "bootstrap-servers" not in given
+    data = manifests["ConfigMap", "demo-barnabas-totals"]["data"]["executor.yaml"]
+    driver = pod_of(manifests["Deployment", "demo-barnabas-totals"])["spec"]
+    for pod in (yaml.safe_load(data)["spec"], driver):
+        (volume,) = [one for one in pod["volumes"] if one["name"] == "client"]
+        assert volume["secret"]["secretName"] == "totals-kafka"
+        (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "client"]
+        assert mount == {"name": "client", "mountPath": "/etc/barnabas/user", "readOnly": True}
+
+
 def test_executors_share_the_driver_s_node_where_only_that_has_the_volume(
     render: Render,
 ) -> None:
@@ -286,6 +301,7 @@ def test_the_jobs_of_the_chart_are_those_of_the_package() -> None:
         {"option": {}},
         {"volume": {"sise": "1Gi"}},
         {"volume": {"size": "lots"}},
+        {"clientSecret": {"mountPath": "/kafka"}},
         {"executors": {"min": 1}},
         {"executors": {"max": 2, "memory": "1Gi"}},
         {"cores": 0},

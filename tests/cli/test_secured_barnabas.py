@@ -12,16 +12,20 @@ import pytest
 
 from barnabas_cli.dev_security import DevSecurity
 from barnabas_client import Producer, settings_from_file
+from barnabas_client.config import ClientSettings
+from barnabas_client.network import Client
 from barnabas_operator.certificates.authority import (
     Authority,
     LeafRequest,
     new_authority,
     read_authority,
 )
+from barnabas_protocol.messages.metadata import MetadataRequest
 from tests.support.barnabas_process import BarnabasProcess, barnabas_command
 from tests.support.command_line import CommandLine
-from tests.support.in_process_broker import DEADLINE_SECONDS
+from tests.support.in_process_broker import DEADLINE_SECONDS, eventually
 from tests.support.processes import free_port
+from tests.support.signed_tokens import SignedTokens
 from tests.support.waiting import wait_until
 
 CANARY = "canary-a-secret-of-somebody"
@@ -39,6 +43,7 @@ class Secured:
         address = f"127.0.0.1:{self.broker.port}"
         self.security = DevSecurity(data=directory, count=2, bootstrap=address)
         self.security.write(datetime.now(UTC))
+        self.tokens = SignedTokens(directory / "jwks.json")
         clients = f"SASL_SSL://{address},SSL://127.0.0.1:{self.certificate_port}"
         replication = f"REPLICATION://127.0.0.1:{self.broker.replication_port}"
         self.broker.properties |= {
@@ -48,6 +53,10 @@ class Secured:
             "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,REPLICATION:SSL",
             "listener.name.ssl.ssl.client.auth": "required",
             "barnabas.scram.previous.credential.ms": "600000",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": self.tokens.write_keys().as_uri(),
+            "sasl.oauthbearer.expected.issuer": self.tokens.issuer,
+            "sasl.oauthbearer.expected.audience": self.tokens.audience,
         }
 
     @property
@@ -81,6 +90,23 @@ class Secured:
                 "security.protocol=SSL",
                 f"ssl.truststore.location={self.security.folder / 'ca.crt'}",
                 *([f"ssl.keystore.location={store}"] if name != "nobody" else []),
+            ],
+        )
+
+    def bearer(self, token: str) -> tuple[str, str]:
+        """Somebody with a token in a file, in the words of Java."""
+        path = self.directory / "token"
+        path.write_text(f"{token}\n")
+        module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+        return self._file(
+            "bearer",
+            [
+                f"bootstrap.servers={self.broker.bootstrap}",
+                "security.protocol=SASL_SSL",
+                "sasl.mechanism=OAUTHBEARER",
+                f"sasl.jaas.config={module} required;",
+                f"sasl.oauthbearer.token.endpoint.url={path.as_uri()}",
+                f"ssl.truststore.location={self.security.folder / 'ca.crt'}",
             ],
         )
 
@@ -124,6 +150,44 @@ def test_who_has_no_certificate_or_a_stranger_s_is_told(secured: Secured, cli: C
     stranger = new_authority("stranger", datetime.now(UTC))
     other = cli.error("topic", "list", *secured.holder("other", stranger), "--api-timeout", "5")
     assert "ssl_certfile" in other
+
+
+def test_a_token_in_a_file_says_who_somebody_is(secured: Secured, cli: CommandLine) -> None:
+    """SEC-28, SEC-100: one that is not for this cluster is refused, and not shown."""
+    name = "system:serviceaccount:shop:billing"
+    lines = cli.lines("whoami", *secured.bearer(secured.tokens.token(name)))
+    assert lines[0] == f"User:{name}  by a token, SASL_SSL"
+    token = secured.tokens.token(name, aud="another-cluster")
+    refused = cli.error("whoami", *secured.bearer(token))
+    assert "OAUTHBEARER" in refused
+    assert token not in refused
+
+
+def test_a_connection_lives_on_with_the_token_that_has_come_meanwhile(secured: Secured) -> None:
+    """SEC-30, SEC-100: the file is read anew before the first token ends."""
+
+    async def run() -> None:
+        options = secured.bearer(secured.tokens.token("pod", lifetime_seconds=3))
+        client = Client(ClientSettings.create(settings_from_file(options[1])))
+        await client.start()
+        try:
+            (node_id,) = client.cluster.nodes
+            first = client.running.network.connections.current(node_id)
+            assert first is not None
+            due_ms = first.state.reauthenticate_at_ms
+            secured.bearer(secured.tokens.token("pod", lifetime_seconds=600))
+
+            async def has_logged_in_again() -> bool:
+                await client.request(node_id, MetadataRequest(topics=[]))
+                now_due_ms = first.state.reauthenticate_at_ms
+                return due_ms is not None and now_due_ms not in (None, due_ms)
+
+            await eventually(has_logged_in_again)
+            assert client.running.network.connections.current(node_id) is first
+        finally:
+            await client.close()
+
+    asyncio.run(run())
 
 
 def test_both_passwords_are_good_for_a_while_after_a_rotation(

@@ -95,7 +95,12 @@ app.kubernetes.io/component: {{ .job.job }}
 {{- $master := printf "local[%d]" (int (.job.cores | default 2)) -}}
 {{- if include "barnabas.pipelineScales" . }}{{ $master = "k8s://https://kubernetes.default.svc" }}{{ end -}}
 {{- $options := omit (deepCopy (.job.options | default dict)) "conf" -}}
-{{- if not (hasKey $options "bootstrap-servers") -}}
+{{- with .job.clientSecret -}}
+{{- if not (hasKey $options "client-properties") -}}
+{{- $_ := set $options "client-properties" (printf "%s/client.properties" (.mountPath | default "/etc/barnabas/user")) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (or (hasKey $options "bootstrap-servers") (hasKey $options "client-properties")) -}}
 {{- $_ := set $options "bootstrap-servers" $brokers -}}
 {{- end -}}
 {{- $_ := set $options "master" $master -}}
@@ -111,6 +116,11 @@ app.kubernetes.io/component: {{ .job.job }}
 - name: data
   mountPath: {{ .job.volume.mountPath | default "/data" }}
 {{- end }}
+{{- with .job.clientSecret }}
+- name: client
+  mountPath: {{ .mountPath | default "/etc/barnabas/user" }}
+  readOnly: true
+{{- end }}
 {{- end -}}
 
 {{- define "barnabas.pipelineVolumes" -}}
@@ -121,6 +131,13 @@ app.kubernetes.io/component: {{ .job.job }}
 - name: data
   persistentVolumeClaim:
     claimName: {{ . }}
+{{- end }}
+{{- with .job.clientSecret }}
+# By no subPath, so that what is renewed comes to pods that run.
+- name: client
+  secret:
+    secretName: {{ .name }}
+    defaultMode: 0440
 {{- end }}
 {{- end -}}
 
