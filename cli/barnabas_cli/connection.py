@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_SECONDS = 15.0
 _PROBE_SECONDS = 3.0
+_ROLES = ("AdminSettings", "ProducerSettings", "ConsumerSettings", "ShareConsumerSettings")
 
 T = TypeVar("T")
 
@@ -52,25 +53,27 @@ class Connection:
         """An administrative client; connect with `async with`."""
         from barnabas_client.admin.admin import Admin
 
-        return Admin(self.bootstrap_servers, **self._settings(client_id="barnabas-cli"))
+        settings = self._settings("AdminSettings", client_id="barnabas-cli")
+        return Admin(self.bootstrap_servers, **settings)
 
     def producer(self, **settings: Any) -> Producer:
         """A producer; the settings given here win over those of the file."""
         from barnabas_client.producer.producer import Producer
 
-        return Producer(self.bootstrap_servers, **self._settings(**settings))
+        return Producer(self.bootstrap_servers, **self._settings("ProducerSettings", **settings))
 
     def consumer(self, **settings: Any) -> Consumer:
         """A consumer; the settings given here win over those of the file."""
         from barnabas_client.consumer.consumer import Consumer
 
-        return Consumer(self.bootstrap_servers, **self._settings(**settings))
+        return Consumer(self.bootstrap_servers, **self._settings("ConsumerSettings", **settings))
 
     def share_consumer(self, **settings: Any) -> ShareConsumer:
         """A share consumer; the settings given here win over those of the file."""
         from barnabas_client.share.share_consumer import ShareConsumer
 
-        return ShareConsumer(self.bootstrap_servers, **self._settings(**settings))
+        chosen = self._settings("ShareConsumerSettings", **settings)
+        return ShareConsumer(self.bootstrap_servers, **chosen)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a command's coroutine to its end."""
@@ -97,8 +100,19 @@ class Connection:
 
         return self.run(connected)
 
-    def _settings(self, **settings: Any) -> dict[str, Any]:
-        return {"default_api_timeout_ms": self.timeout_ms, **self.settings, **settings}
+    def _settings(self, role: str, **settings: Any) -> dict[str, Any]:
+        """Those of a role, and what no role knows: programs of all kinds share a file."""
+        from barnabas_client import config
+        from barnabas_client.config.settings import settings_of
+
+        known = settings_of(getattr(config, role))
+        of_others = {name for other in _ROLES for name in settings_of(getattr(config, other))}
+        given = {
+            name: value
+            for name, value in self.settings.items()
+            if name in known or name not in of_others
+        }
+        return {"default_api_timeout_ms": self.timeout_ms, **given, **settings}
 
     async def _probe(self) -> None:
         """Fail at once if no broker listens: the client would retry until its timeout."""

@@ -87,10 +87,7 @@ def find_profile(name: str | None) -> Profile | None:
     if chosen is None:
         return None
     if not isinstance(chosen, str) or not isinstance(profiles.get(chosen), Mapping):
-        known = ", ".join(sorted(profiles)) or "none"
-        raise CommandError(
-            f"{path} has no profile '{chosen}': it has {known}.{hint(str(chosen), profiles)}"
-        )
+        raise CommandError(f"{path} has no profile '{chosen}'.{hint(str(chosen), profiles)}")
     return _profile(path, chosen, profiles[chosen])
 
 

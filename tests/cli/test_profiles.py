@@ -92,7 +92,7 @@ def test_a_file_that_others_may_use_is_refused(mode: int) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (FILE, "has no profile 'producton': it has laptop, production. Did you mean 'production'"),
+        (FILE, "has no profile 'producton'. Did you mean 'production'"),
         ("profiles = 1", "must be tables"),
         ("[profiles.producton]\na = [1]", "a must be text"),
         ("[profiles.producton", "is no TOML"),

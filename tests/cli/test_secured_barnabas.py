@@ -143,6 +143,16 @@ def test_a_certificate_says_who_somebody_is(secured: Secured, cli: CommandLine) 
     wait_until(sees_it, DEADLINE_SECONDS, lambda: str(cli.lines("topic", "list", *billing)))
 
 
+def test_a_program_s_own_file_serves_every_command(secured: Secured, cli: CommandLine) -> None:
+    """Settings of other roles have no effect; what no role has is refused with the nearest name."""
+    path = secured.directory / "program.properties"
+    text = secured.security.client_properties.read_text()
+    path.write_text(f"{text}acks=all\ngroup.id=g\nlinger.ms=5\nauto.offset.reset=earliest\n")
+    assert cli.run("topic", "list", "--command-config", str(path)).exit_code == 0
+    path.write_text(f"{text}liner.ms=5\n")
+    assert "liner_ms" in cli.error("topic", "list", "--command-config", str(path))
+
+
 def test_who_has_no_certificate_or_a_stranger_s_is_told(secured: Secured, cli: CommandLine) -> None:
     """SEC-100: one line that names what to give."""
     none = cli.error("topic", "list", *secured.holder("nobody"), "--api-timeout", "5")

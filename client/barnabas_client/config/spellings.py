@@ -90,6 +90,8 @@ def _mechanism(values: Mapping[str, Any]) -> str | None:
 
 
 def _translated(spelled: str, name: str, value: Any, mechanism: str | None) -> dict[str, Any]:
+    if name == "ssl_ca_location" and str(value).strip().lower() == "probe":
+        return {}  # the system's certificates, as by default here
     if name in _RENAMED:
         return {_RENAMED[name]: value}
     if name in _STORES:

@@ -131,6 +131,7 @@ def test_librdkafka_s_names_mean_the_same() -> None:
             {"sasl_username": "a", "ssl_cafile": "ca.pem"},
         ),
         ({"ssl.cafile": "x", "ssl.ca.location": "x"}, {"ssl_cafile": "x"}),
+        ({"ssl.ca.location": "probe"}, {}),
     ],
 )
 def test_log_ins_and_stores_are_translated(given: dict[str, str], found: dict[str, str]) -> None:
