@@ -321,10 +321,64 @@ _MACHINE: Final = Row(
     ],
 )
 
+_SECURITY: Final = Row(
+    title="Security",
+    panels=[
+        Panel(
+            title="Certificates end in",
+            text="How long the certificate of each listener is valid: never below 15 days.",
+            unit="s",
+            queries=[
+                Query(
+                    expression=(
+                        "min by (listener) "
+                        f"({of('barnabas_tls_certificate_not_after_seconds')}) - time()"
+                    ),
+                    legend="{{listener}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="Failed log-ins",
+            text="Wrong passwords, unknown users, tokens that are not valid, by mechanism.",
+            queries=[
+                Query(
+                    expression=f"sum by (mechanism) ({rate('barnabas_login_failures_total')})",
+                    legend="{{mechanism}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="Denials",
+            text="Requests that ACLs denied, or would deny in phase Audit.",
+            queries=[
+                Query(
+                    expression=f"sum({rate('barnabas_authorizer_denials_total')})",
+                    legend="denials",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="Clients that wait for their quotas",
+            text="Requests and connections after which a client was held back, by kind of quota.",
+            queries=[
+                Query(
+                    expression=f"sum by (quota) ({rate('barnabas_client_throttles_total')})",
+                    legend="{{quota}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+    ],
+)
+
 CLUSTER: Final = Dashboard(
     name="cluster",
     title="Barnabas / Cluster",
     text="Is the cluster healthy, how busy is it, and where.",
     variables=[NAMESPACE_VARIABLE, CLUSTER_VARIABLE],
-    rows=[_HEALTH, _TRAFFIC, _REPLICATION, _MACHINE],
+    rows=[_HEALTH, _TRAFFIC, _REPLICATION, _MACHINE, _SECURITY],
 )

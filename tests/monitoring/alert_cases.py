@@ -43,6 +43,8 @@ _BACKLOG = on("barnabas_share_backlog_records", _SHARED)
 _LAG = on("barnabas_group_lag_records", 'group="billing",topic="orders",partition="0"')
 _COMMITTED = on("barnabas_group_committed_offset", 'group="billing",topic="orders",partition="0"')
 
+_CLIENTS, _SCRAM = 'listener="CLIENTS"', 'mechanism="SCRAM-SHA-512"'
+
 CASES: Sequence[AlertCase] = (
     AlertCase(
         alert="BarnabasDeadLettersLost",
@@ -330,6 +332,54 @@ CASES: Sequence[AlertCase] = (
                 "barnabas_operator_api_writes_total", 'verb="apply",kind="StatefulSet"', OPERATOR
             ): "300x200"
         },
+    ),
+    AlertCase(
+        alert="BarnabasCertificateExpires",
+        # Time begins with 0 here: 30 and a bit less than 15 days from then.
+        series={
+            on("barnabas_tls_certificate_not_after_seconds", _CLIENTS): "2592000x9 1290000x120"
+        },
+        quiet_at=60,
+        fires_at=75,
+        labels={**CLUSTER, "listener": "CLIENTS"},
+        summary="The certificate of listener CLIENTS of demo ends in 14d 21h 5m 0s",
+        quiet_series={on("barnabas_tls_certificate_not_after_seconds", _CLIENTS): "2592000x120"},
+    ),
+    AlertCase(
+        alert="BarnabasCertificateNotLoaded",
+        series={on("barnabas_tls_reload_failures_total", _CLIENTS): "0x4 1+12x60"},
+        quiet_at=15,
+        fires_at=25,
+        labels={**CLUSTER, "listener": "CLIENTS"},
+        summary="Listener CLIENTS of demo does not take its renewed certificate",
+        quiet_series={on("barnabas_tls_reload_failures_total", _CLIENTS): "7x60"},
+    ),
+    AlertCase(
+        alert="BarnabasLoginsFail",
+        series={on("barnabas_login_failures_total", _SCRAM): "0+240x40"},
+        quiet_at=8,
+        fires_at=20,
+        labels={**CLUSTER, "mechanism": "SCRAM-SHA-512"},
+        summary="4 log-ins a second by SCRAM-SHA-512 fail at demo",
+        quiet_series={on("barnabas_login_failures_total", _SCRAM): "0+30x40"},
+    ),
+    AlertCase(
+        alert="BarnabasManyDenials",
+        series={on("barnabas_authorizer_denials_total"): "0+240x40"},
+        quiet_at=8,
+        fires_at=20,
+        labels=CLUSTER,
+        summary="4 requests a second are denied by the ACLs of demo",
+        quiet_series={on("barnabas_authorizer_denials_total"): "0+30x40"},
+    ),
+    AlertCase(
+        alert="BarnabasAuditIncomplete",
+        series={on("barnabas_audit_dropped_total"): "0x4 5+5x9"},
+        quiet_at=4,
+        fires_at=8,
+        labels=CLUSTER,
+        summary="The audit log of demo lacks events",
+        quiet_series={on("barnabas_audit_dropped_total"): "5x40"},
     ),
     AlertCase(
         alert="BarnabasWebhookCertificateExpires",

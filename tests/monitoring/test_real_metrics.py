@@ -10,6 +10,7 @@ import yaml
 from dashboards.generate import DASHBOARDS
 from dashboards.panels import Dashboard, Query, Variable
 from tests.monitoring.expressions import labels_in, metrics_in
+from tests.monitoring.secure_metrics import SECURE_METRICS
 from tests.monitoring.watched_cluster import GROUP, TOPIC_NAME, scraping, watched_cluster
 from tests.support.prometheus import Prometheus
 from tests.support.waiting import wait_until
@@ -63,6 +64,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         for family in watched.families():
             for sample in family.samples:
                 labels.setdefault(sample.name, set()).update(sample.labels)
+        target = {"namespace", "job", "instance"}
+        labels |= {name: {*own, *target} for name, own in SECURE_METRICS.items()}
         yield Seen(prometheus, labels)
 
 

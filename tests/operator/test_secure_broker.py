@@ -27,6 +27,7 @@ from barnabas_operator.reconcile.user.user_reconciler import UserReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, KeyKind
 from barnabas_operator.work.watch_cache import WatchCache
+from tests.monitoring.secure_metrics import SECURE_METRICS
 from tests.operator.reconcile.broker.broker_world import NAME, NAMESPACE, BrokerWorld
 from tests.operator.reconcile.broker.secure_brokers import settings_of
 from tests.operator.user_manifests import user
@@ -188,6 +189,9 @@ def test_a_declared_user_works_with_the_files_of_its_secret(tmp_path: Path, auth
                         async with Producer(**settings) as producer:
                             await producer.send("orders.a", b"no")
                             await producer.flush()
+                    exposed = {one.name: set(one.labels) for one in server.collector.snapshot()}
+                    for name, labels in SECURE_METRICS.items():
+                        assert exposed[name] == labels, name
         finally:
             await server.stop()
 
