@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 import struct
 from typing import Any, Self
 
@@ -33,9 +34,11 @@ class RawClient:
         *,
         client_id: str = "raw-client",
         from_host: str | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Self:
         local = None if from_host is None else (from_host, 0)
-        return cls(*await asyncio.open_connection(host, port, local_addr=local), client_id)
+        opened = await asyncio.open_connection(host, port, local_addr=local, ssl=tls)
+        return cls(*opened, client_id)
 
     async def __aenter__(self) -> Self:
         return self

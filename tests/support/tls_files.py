@@ -39,6 +39,14 @@ class TlsFiles:
         )
         return self
 
+    def issue(self, name: str, *hosts: str, by: Path | None = None) -> tuple[Path, Path]:
+        """A certificate of a subject for some hosts, by an authority of `create`, and its key."""
+        authority = by or self.authority
+        certificate = self.directory / f"{authority.stem}-{name}.crt"
+        key = certificate.with_suffix(".pem-key")
+        self._certificate(certificate, key, name, hosts or (name,), authority)
+        return certificate, key
+
     def _authority(self, certificate: Path, name: str) -> None:
         self._openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
@@ -47,17 +55,26 @@ class TlsFiles:
             *("-keyout", str(certificate.with_suffix(".key")), "-out", str(certificate)),
         )
 
-    def _certificate(self, certificate: Path, key: Path, host: str) -> None:
+    def _certificate(
+        self,
+        certificate: Path,
+        key: Path,
+        name: str,
+        hosts: tuple[str, ...] = (),
+        authority: Path | None = None,
+    ) -> None:
+        authority = authority or self.authority
         request = certificate.with_suffix(".csr")
         self._openssl(
             *("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-subj", f"/CN={host}", "-keyout", str(key), "-out", str(request)),
+            *("-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request)),
         )
         names = certificate.with_suffix(".names")
-        names.write_text(f"subjectAltName=DNS:{host}\nauthorityKeyIdentifier=keyid\n")
+        alternatives = ",".join(f"DNS:{host}" for host in hosts or (name,))
+        names.write_text(f"subjectAltName={alternatives}\nauthorityKeyIdentifier=keyid\n")
         self._openssl(
             *("x509", "-req", "-in", str(request), "-days", "3650", "-CAcreateserial"),
-            *("-CA", str(self.authority), "-CAkey", str(self.authority.with_suffix(".key"))),
+            *("-CA", str(authority), "-CAkey", str(authority.with_suffix(".key"))),
             *("-extfile", str(names), "-out", str(certificate)),
         )
 

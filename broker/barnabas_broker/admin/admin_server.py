@@ -1,19 +1,23 @@
-"""The admin HTTP: `/live`, `/ready`, `/metrics` and `/status` for all; `/drain` and `/undrain`.
+"""The admin HTTP: `/live`, `/ready`, `/metrics` and `/status`; `/drain` and `/undrain`.
 
 `POST /drain` is what a preStop hook asks: it starts the drain that SIGTERM starts, and changes
-nothing else; `POST /undrain` takes it back. Both are for the broker's own machine or pod
-(`admin_access`). It is started after the Kafka listener accepts, because aiohttp takes
-longer to import than all of the broker: `aiohttp` is imported in `start`, nowhere else.
+nothing else; `POST /undrain` takes it back. Who may ask what is said in `admin_access`.
+
+It is started after the Kafka listener accepts, because aiohttp takes longer to import than all of
+the broker: `aiohttp` is imported in `start`, nowhere else.
 """
 
 import asyncio
 import importlib
 import json
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from barnabas_broker.admin.admin_access import refusal
+from barnabas_broker.admin.admin_access import needs_caller, page_refusal, refusal
+from barnabas_broker.admin.admin_callers import AdminCallers
 from barnabas_broker.admin.admin_connections import AdminConnections
+from barnabas_broker.admin.admin_sockets import BACKLOG, TlsPort, listen_at
 from barnabas_broker.metrics.collector import MetricsCollector
 
 if TYPE_CHECKING:
@@ -23,7 +27,6 @@ SAMPLES_INLINE_MAX = 2_000
 """More samples than this are formatted in a thread, to keep the loop free for requests."""
 SHUTDOWN_SECONDS = 1.0
 
-BACKLOG = 128
 TIMEOUT_DIGITS_MAX = 9
 _CHANGING = frozenset(("/drain", "/undrain"))
 
@@ -46,8 +49,19 @@ class AdminServer:
         collector: MetricsCollector,
         drain: Drain | None = None,
         undrain: Undrain | None = None,
+        *,
+        callers: AdminCallers | None = None,
+        tls: TlsPort | None = None,
+        socket_path: str | None = None,
     ) -> None:
-        """Make one that does not listen yet; an empty host means every interface."""
+        """Make one that does not listen yet; an empty host means every interface.
+
+        Without `callers` whoever reaches the port may read.
+        """
+        self._callers = callers
+        self._tls = tls
+        self._socket_path = socket_path
+        self._unix: asyncio.Server | None = None
         self._drain = drain
         self._undrain = undrain
         self.connections = AdminConnections()
@@ -123,17 +137,31 @@ class AdminServer:
         make = runner.server
         assert make is not None
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: self.connections.bounded(make()),
-                self.host or None,
-                self._port,
-                backlog=BACKLOG,
-            )
+            await self._listen(lambda: self.connections.bounded(make()))
         except BaseException:
+            await self._stop_listening()
             await runner.cleanup()
             raise
         self._runner = runner
+
+    async def _listen(self, make: Callable[[], asyncio.Protocol]) -> None:
+        if self._socket_path is not None:
+            self._unix = await listen_at(make, self._socket_path)
+        if self._tls is not None:
+            self._port = await self._tls.start(make, self.host, self._port)
+            return
+        self._server = await asyncio.get_running_loop().create_server(
+            make, self.host or None, self._port, backlog=BACKLOG
+        )
         self._port = int(self._server.sockets[0].getsockname()[1])
+
+    async def _stop_listening(self) -> None:
+        servers, self._server, self._unix = (self._server, self._unix), None, None
+        for server in servers:
+            if server is not None:
+                server.close()
+        if self._tls is not None:
+            await self._tls.close()
 
     async def _guarded(
         self,
@@ -141,33 +169,54 @@ class AdminServer:
         handler: Callable[["web.Request"], Awaitable["web.StreamResponse"]],
     ) -> "web.StreamResponse":
         """Answer what the rules let pass; its connection counts as busy meanwhile."""
-        from aiohttp import web
 
         transport = request.transport
-        own = None if transport is None else transport.get_extra_info("sockname")
-        reason = refusal(
-            changes=request.path in _CHANGING,
-            peer=request.remote or "",
-            own=str(own[0]) if own else "",
-            host=request.headers.get("Host", ""),
-            origin=request.headers.get("Origin"),
-        )
-        if reason is not None:
-            return web.Response(status=403, text=f"{reason}\n")
         self.connections.begin(transport)
         try:
-            return await handler(request)
+            refused = await self._refused(request)
+            return await handler(request) if refused is None else refused
         finally:
             self.connections.end(transport)
 
+    async def _refused(self, request: "web.Request") -> "web.Response | None":
+        """The answer to a request that may not pass; None where it may."""
+        from aiohttp import web
+
+        transport, origin = request.transport, request.headers.get("Origin")
+        own = None if transport is None else transport.get_extra_info("sockname")
+        if transport is not None and _is_unix(transport):
+            reason = page_refusal(origin)
+        elif self._callers is None:
+            reason = refusal(
+                changes=request.path in _CHANGING,
+                peer=request.remote or "",
+                own=str(own[0]) if own else "",
+                host=request.headers.get("Host", ""),
+                origin=origin,
+            )
+        else:
+            reason = page_refusal(origin)
+            if reason is None and needs_caller(request.path, request.method):
+                shown = None if transport is None else transport.get_extra_info("ssl_object")
+                if not await self._callers.admits(shown, request.headers.get("Authorization")):
+                    return web.Response(
+                        status=401,
+                        text="show a certificate or a token that admin.http.* names\n",
+                        headers={"WWW-Authenticate": "Bearer"},
+                    )
+        return None if reason is None else web.Response(status=403, text=f"{reason}\n")
+
     async def stop(self) -> None:
         """Close the port and what is connected to it."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        await self._stop_listening()
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+
+
+def _is_unix(transport: asyncio.BaseTransport) -> bool:
+    connected = transport.get_extra_info("socket")
+    return connected is not None and connected.family == socket.AF_UNIX
 
 
 def _probe(holds: bool, word: str) -> "web.Response":

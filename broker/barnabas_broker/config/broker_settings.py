@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas_broker.config.admin_settings import ADMIN
 from barnabas_broker.config.arbiter_settings import ARBITER
 from barnabas_broker.config.audit_settings import AUDIT
 from barnabas_broker.config.authorizer_settings import AUTHORIZER
@@ -352,8 +353,6 @@ OWN: Final = (
         "Series of clients' metrics that /metrics shows at most; 0 for none.",
         0,
     ),
-    _S("admin.http.host", STRING, "127.0.0.1", "Address of the admin HTTP server."),
-    _S("admin.http.port", INT, "9644", "Port of the admin HTTP server; -1 for none.", -1, 65535),
 )
 
 BROKER_SETTINGS: Final = (
@@ -370,6 +369,7 @@ BROKER_SETTINGS: Final = (
     *SHARE_COORDINATOR_SETTINGS,
     *METADATA,
     *OWN,
+    *ADMIN,
     *CLUSTER,
     *ARBITER,
     *AUTHORIZER,

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas_broker.config.admin_settings import ADMIN_LISTENER, HTTPS, admin_tls, join_admin
 from barnabas_broker.config.arbiter_settings import check_arbiter
 from barnabas_broker.config.authorizer_settings import join_authorizer
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
@@ -232,6 +233,10 @@ class BrokerConfig:
     barnabas_client_metrics_series_max: int
     admin_http_host: str
     admin_http_port: int
+    admin_http_protocol: str
+    admin_http_principals: tuple[str, ...]
+    admin_http_token_file: str | None
+    admin_http_socket: str | None
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -317,6 +322,7 @@ class BrokerConfig:
         _join_listeners(values)
         _join_directories(values)
         check_arbiter(values)
+        join_admin(values)
         check_consumer_groups(values)
         check_share_groups(values)
         _join_inter_broker_listener(values)
@@ -329,6 +335,7 @@ class BrokerConfig:
             for endpoint in values["listeners"]
             if endpoint.security_protocol in SASL_PROTOCOLS
         }
+        values["tls"].update(admin_tls(properties, values))
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])
@@ -432,6 +439,8 @@ def _check_listener_names(properties: Mapping[str, str], values: Mapping[str, An
     """Refuse a setting of a listener that there is not: it would have no effect (BOOT-10)."""
     names = {endpoint.name for endpoint in values["listeners"]}
     names |= {*values["controller_listener_names"], *values["listener_security_protocol_map"]}
+    if values["admin_http_protocol"] == HTTPS:
+        names.add(ADMIN_LISTENER)
     for key in properties:
         split = split_listener_key(key)
         if split is not None and split.listener not in names:

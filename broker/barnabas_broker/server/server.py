@@ -10,10 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from barnabas_broker.admin.admin_callers import admin_callers
 from barnabas_broker.admin.admin_server import AdminServer
+from barnabas_broker.admin.admin_sockets import TlsPort
 from barnabas_broker.admin.broker_status import status_of
 from barnabas_broker.admin.deferred_admin_server import DeferredAdminServer
 from barnabas_broker.arbiter.arbiter import Arbiter
+from barnabas_broker.config.admin_settings import ADMIN_LISTENER
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.parse import BrokerConfig
@@ -95,12 +98,6 @@ class Server:
         """
         self.config = BrokerConfig.parse(properties)
         self.dynamic = DynamicConfig(self.config.properties)
-        self.broker_identity = BrokerIdentity.of(
-            self.config.inter_broker_listener_name,
-            self.config.barnabas_broker_principals,
-            others=self.config.barnabas_other_broker_listeners,
-            is_secured=authorizer is not None,
-        )
         self.state = BrokerState.NOT_RUNNING
         self.fatal_error: BaseException | None = None
         self.on_fatal: Callable[[], None] | None = None
@@ -111,6 +108,12 @@ class Server:
         self._arbiter = arbiter
         self._standard_authorizer = None if authorizer else standard_authorizer(self.config)
         self.authorizer = authorizer or self._standard_authorizer
+        self.broker_identity = BrokerIdentity.of(
+            self.config.inter_broker_listener_name,
+            self.config.barnabas_broker_principals,
+            others=self.config.barnabas_other_broker_listeners,
+            is_secured=self.authorizer is not None,
+        )
         self._background = BackgroundTasks()
         self._has_admin_http = has_admin_http
         self._admin: DeferredAdminServer | None = None
@@ -404,6 +407,7 @@ class Server:
         config = self.config
         if not self._has_admin_http or config.admin_http_port < 0:
             return None
+        tls = self.tls.by_listener.get(ADMIN_LISTENER)
         admin = AdminServer(
             config.admin_http_host,
             config.admin_http_port,
@@ -413,6 +417,9 @@ class Server:
             self.collector,
             self.drain,
             self.undrain,
+            callers=admin_callers(config, tls, self._clock),
+            tls=None if tls is None else TlsPort(self._network, lambda: tls.server),
+            socket_path=config.admin_http_socket,
         )
         late = DeferredAdminServer(admin, self._background.spawn, self._fail)
         self.collector.register(late.loop_lag.samples)

@@ -161,6 +161,28 @@ def test_with_an_authorizer_and_without_principals_nobody_is_a_broker(tmp_path: 
     with_secured(tmp_path, work, "")
 
 
+@pytest.mark.parametrize("mode", ["enforce", "audit-only"])
+def test_the_authorizer_that_settings_name_ends_trust_in_the_listener(
+    tmp_path: Path, mode: str
+) -> None:
+    """Also while it only audits: an envelope by anybody could have a super user's principal."""
+
+    async def run() -> None:
+        settings = {
+            "authorizer_class_name": "StandardAuthorizer",
+            "barnabas_authorizer_mode": mode,
+            "super_users": "User:ANONYMOUS",
+        }
+        async with (
+            running_broker(tmp_path, **settings) as server,
+            await RawClient.connect(server.replication_port) as client,
+        ):
+            for key, version, request in in_the_name_of(1):
+                assert (await client.call(key, version, request)).error_code == REFUSED, key.name
+
+    asyncio.run(run())
+
+
 def test_brokers_that_do_not_log_in_yet_may_be_named(tmp_path: Path) -> None:
     """SEC-89: on the way from a plain cluster to a secured one."""
 

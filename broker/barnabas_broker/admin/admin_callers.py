@@ -1,0 +1,95 @@
+"""Who sends a request to the admin HTTP, where it tells callers apart (SEC-63).
+
+By a client certificate, a token of a file, or the token of a ServiceAccount. All of them may do
+everything here: whoever may read `/status` and `/metrics` may start a drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final
+
+from barnabas_broker.admin.admin_access import bearer_token
+from barnabas_broker.admin.admin_tokens import TokenFile
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import Clock
+from barnabas_broker.security.principal import ANONYMOUS, Principal
+from barnabas_broker.security.tls.listener_tls import ListenerTls
+
+logger = logging.getLogger(__name__)
+
+TOKEN_LENGTH_MAX: Final = 16 * 1024
+
+VerifyToken = Callable[[str], Awaitable[Principal | None]]
+
+
+class AdminCallers:
+    """Those who may use the admin HTTP of one broker."""
+
+    def __init__(
+        self,
+        principals: Collection[Principal],
+        *,
+        tokens: TokenFile | None = None,
+        principal_of: Callable[[Any], Principal | None] | None = None,
+        verify_token: VerifyToken | None = None,
+    ) -> None:
+        """`principal_of` tells who has shown a certificate on a connection of TLS.
+
+        `verify_token` tells whose a ServiceAccount's token is, None for one that is not valid.
+        """
+        self._principals = frozenset(principals) - {ANONYMOUS}  # who shows nothing is nobody
+        self._tokens = tokens
+        self._principal_of = principal_of
+        self._verify_token = verify_token
+        self.refused_count = 0
+
+    async def admits(self, connection: Any, authorization: str | None) -> bool:
+        """Whether a request may pass, by its connection (`ssl_object`) and its header."""
+        is_admitted = self._has_certificate(connection) or await self._has_token(authorization)
+        self.refused_count += not is_admitted
+        return is_admitted
+
+    def _has_certificate(self, connection: Any) -> bool:
+        if connection is None or self._principal_of is None:
+            return False
+        try:
+            return self._principal_of(connection) in self._principals
+        except ValueError as error:  # a name that cannot be read, or that no rule maps
+            logger.warning("a certificate is nobody's on the admin HTTP: %s", error)
+            return False
+
+    async def _has_token(self, authorization: str | None) -> bool:
+        token = bearer_token(authorization)
+        if token is None or len(token) > TOKEN_LENGTH_MAX:
+            return False
+        if self._tokens is not None and await asyncio.to_thread(self._tokens.has, token):
+            return True
+        if self._verify_token is None:
+            return False
+        return await self._verify_token(token) in self._principals
+
+
+def admin_callers(
+    config: BrokerConfig, tls: ListenerTls | None, clock: Clock
+) -> AdminCallers | None:
+    """Those whom the settings name; None where whoever reaches the port may read.
+
+    Super users are among them.
+    """
+    if tls is None and config.admin_http_token_file is None:
+        return None
+
+    def principal_of(connection: Any) -> Principal | None:
+        shown = None if tls is None else tls.identity_of(connection, clock.wall_ms())
+        return None if shown is None else shown.principal
+
+    names = (*config.admin_http_principals, *config.super_users)
+    path = config.admin_http_token_file
+    return AdminCallers(
+        [Principal.parse(name) for name in names],
+        tokens=None if path is None else TokenFile(path),
+        principal_of=principal_of,
+    )
