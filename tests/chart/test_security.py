@@ -76,6 +76,22 @@ def test_secrets_are_the_operators_where_users_are_and_nowhere_else(render: Rend
     assert ("RoleBinding", name) in manifests
 
 
+def test_rights_can_be_there_for_secure_brokers_of_ones_own(render: Render) -> None:
+    """SEC-88: the release's own Broker may be plain, or there may be none."""
+    manifests = render({"rbac": {"security": True}})
+    assert "security" not in broker_of(manifests)["spec"]
+    assert secret_rights(manifests)
+
+
+def test_only_a_broker_that_reviews_tokens_may(render: Render) -> None:
+    """SEC-88, SEC-29: a right of the whole cluster, given to nobody without need."""
+    name = "ClusterRoleBinding", "demo-barnabas-shop-token-review"
+    assert name not in render(ON)
+    security = {"authentication": {"tokenReview": True}}
+    (subject,) = render({**ON, "broker": {"spec": {"security": security}}})[name]["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("demo-broker", "shop")
+
+
 def test_the_test_is_known_to_the_brokers(render: Render) -> None:
     """SEC-80: `helm test` works where only Users may do anything."""
     pod = render(ON)["Pod", "demo-barnabas-test"]["spec"]

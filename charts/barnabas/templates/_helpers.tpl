@@ -123,7 +123,7 @@ seccompProfile:
 - apiGroups: [""]
   resources: [events]
   verbs: [get, list, create]
-{{- if include "barnabas.security" . }}
+{{- if include "barnabas.securityRights" . }}
 # Of Brokers that are secure: who may reach them, hosts of a gateway, authorities by cert-manager.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]

@@ -47,6 +47,13 @@ on
 {{- end -}}
 {{- end -}}
 
+{{/* Whether the operator may look after Brokers that have any. */}}
+{{- define "barnabas.securityRights" -}}
+{{- if or .Values.rbac.security (include "barnabas.security" .) -}}
+on
+{{- end -}}
+{{- end -}}
+
 {{/* A Job of a hook: root, name, hook, arguments of release_hook.py. */}}
 {{- define "barnabas.hookJob" -}}
 {{- $root := .root -}}
