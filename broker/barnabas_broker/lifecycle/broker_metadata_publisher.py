@@ -7,7 +7,7 @@ another broker leads, and who led must not acknowledge by the one before it hear
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,8 +41,11 @@ UpdateCredentials = Callable[
 ]
 UpdateSubscriptions = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Takes the settings of the subscriptions to metrics of clients, by name."""
-UpdateAcls = Callable[[AclTable, Mapping[Acl, bool] | None], None]
-"""Takes all ACLs, and which are there from now on or no longer; all anew without that."""
+UpdateAcls = Callable[[AclTable, Callable[[], Mapping[Acl, bool]] | None, int], Awaitable[None]]
+"""Takes all ACLs, what tells which are there from now on or no longer, and how many those are.
+
+All are taken anew without that.
+"""
 ALL_BROKERS = ""  # the name of the configs that hold for every broker
 
 
@@ -63,7 +66,7 @@ class BrokerMetadataPublisher:
         update_quotas: UpdateQuotas = lambda quotas, changed: None,
         update_credentials: UpdateCredentials = lambda credentials, secret, changed: None,
         update_subscriptions: UpdateSubscriptions = lambda subscriptions: None,
-        update_acls: UpdateAcls = lambda acls, changes: None,
+        update_acls: UpdateAcls | None = None,
     ) -> None:
         """`report_directories` has the metadata remember where logs are (LOG-11).
 
@@ -87,8 +90,11 @@ class BrokerMetadataPublisher:
 
     async def apply(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
         """Apply a change; with no delta, the whole image."""
-        if delta is None or delta.changed_acls:
-            self._update_acls(image.acls, None if delta is None else delta.acl_changes())
+        if self._update_acls is not None:
+            if delta is None:
+                await self._update_acls(image.acls, None, len(image.acls))
+            elif delta.changed_acls:
+                await self._update_acls(image.acls, delta.acl_changes, len(delta.changed_acls))
         if delta is None or delta.changed_credentials:
             self._update_credentials(
                 image.scram_credentials,

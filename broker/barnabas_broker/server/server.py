@@ -55,6 +55,7 @@ from barnabas_broker.purgatory.timer import Timer
 from barnabas_broker.replication.turn import Turn
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_broker.security.acl.standard_authorizer import (
+    LOOP_ACLS_MAX,
     StandardAuthorizer,
     standard_authorizer,
 )
@@ -216,7 +217,7 @@ class Server:
             update_quotas=self.quotas.update,
             update_credentials=self.logins.update,
             update_subscriptions=self.client_metrics.update,
-            update_acls=self._update_acls,
+            update_acls=None if self._standard_authorizer is None else self._update_acls,
         )
         await self.publisher.join(application.apply)
         self.state = move(self.state, BrokerState.RECOVERY)
@@ -427,9 +428,17 @@ class Server:
 
     # Callbacks.
 
-    def _update_acls(self, acls: AclTable, changes: Mapping[Acl, bool] | None) -> None:
-        if self._standard_authorizer is not None:
-            self._standard_authorizer.update(acls, changes)
+    async def _update_acls(
+        self, acls: AclTable, changes: Callable[[], Mapping[Acl, bool]] | None, count: int
+    ) -> None:
+        """Have the authorizer decide by other ACLs, swapped as a whole once they are indexed."""
+        authorizer = self._standard_authorizer
+        assert authorizer is not None
+        if count <= LOOP_ACLS_MAX:
+            index = authorizer.indexed(acls, changes)
+        else:
+            index = await self._disk.run(authorizer.indexed, acls, changes)
+        authorizer.decide_by(index, len(acls))
 
     def _take_over_settings(self, changed: frozenset[str]) -> None:
         """Use changed settings of the cleaner, of producers and of connections from now on."""

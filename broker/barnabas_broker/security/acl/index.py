@@ -56,16 +56,37 @@ class _Entry(NamedTuple):
 class _Patterns(Generic[Found]):
     """Something for each of some patterns, and which of them apply to a name."""
 
-    __slots__ = ("_lengths", "by_pattern")
+    __slots__ = ("_length_counts", "_lengths", "by_pattern")
 
-    def __init__(self, by_pattern: Mapping[Pattern, Found]) -> None:
-        self.by_pattern = by_pattern
-        lengths: dict[int, set[int]] = {}
-        for resource_type, pattern_type, name in by_pattern:
+    def __init__(self) -> None:
+        self.by_pattern: Mapping[Pattern, Found] = {}
+        # How many prefixes of a resource type have a length, and those lengths by type: only
+        # prefixes of them are looked for.
+        self._length_counts: Mapping[tuple[int, int], int] = {}
+        self._lengths: Mapping[int, tuple[int, ...]] = {}
+
+    def changed(self, changes: Mapping[Pattern, Found | None]) -> _Patterns[Found]:
+        """The same with something else for some patterns; None for nothing."""
+        by_pattern = dict(self.by_pattern)
+        counts = dict(self._length_counts)
+        for pattern, found in changes.items():
+            resource_type, pattern_type, name = pattern
             if pattern_type == _PREFIXED:
-                lengths.setdefault(resource_type, set()).add(len(name))
-        # The lengths of prefixes by resource type: only those are looked for.
-        self._lengths = {kind: tuple(sorted(found)) for kind, found in lengths.items()}
+                length = (resource_type, len(name))
+                more = (found is not None) - (pattern in by_pattern)
+                counts[length] = counts.get(length, 0) + more
+            if found is not None:
+                by_pattern[pattern] = found
+            else:
+                by_pattern.pop(pattern, None)
+        patterns = _Patterns[Found]()
+        patterns.by_pattern = by_pattern
+        patterns._length_counts = {length: count for length, count in counts.items() if count}
+        lengths: dict[int, list[int]] = {}
+        for resource_type, size in sorted(patterns._length_counts):
+            lengths.setdefault(resource_type, []).append(size)
+        patterns._lengths = {kind: tuple(sizes) for kind, sizes in lengths.items()}
+        return patterns
 
     def applying(self, resource_type: int, name: str) -> Iterator[Found]:
         """What there is for each pattern that applies to the name of a resource."""
@@ -94,7 +115,7 @@ class AclIndex:
 
     def __init__(self) -> None:
         self._by_principal: Mapping[str, _Grants] = {}
-        self._resources = _Patterns[int]({})  # how many ACLs each pattern has
+        self._resources = _Patterns[int]()  # how many ACLs each pattern has
 
     @classmethod
     def of(cls, acls: Iterable[Acl]) -> AclIndex:
@@ -106,17 +127,24 @@ class AclIndex:
         by_principal: dict[str, dict[Acl, bool]] = {}
         for acl, is_there in changes.items():
             by_principal.setdefault(acl.principal, {})[acl] = is_there
-        counts: dict[Pattern, int] = {}
+        counts: dict[Pattern, int | None] = {}
+        known = self._resources.by_pattern
         grants = dict(self._by_principal)
         for principal, changed in by_principal.items():
-            entries = _changed_entries(grants.get(principal), changed, counts)
-            if entries:
-                grants[principal] = _Patterns(entries)
+            before = grants.get(principal) or _Grants()
+            entries = _changed_entries(before, changed)
+            for pattern, found in entries.items():
+                more = len(found or ()) - len(before.by_pattern.get(pattern, ()))
+                count = counts[pattern] if pattern in counts else known.get(pattern)
+                counts[pattern] = (count or 0) + more or None
+            after = before.changed(entries)
+            if after.by_pattern:
+                grants[principal] = after
             else:
                 grants.pop(principal, None)
         index = AclIndex()
         index._by_principal = grants
-        index._resources = _changed_resources(self._resources, counts)
+        index._resources = self._resources.changed(counts)
         return index
 
     def deciding(
@@ -180,41 +208,22 @@ def _each_once(principal: str) -> tuple[str, ...]:
 
 
 def _changed_entries(
-    grants: _Grants | None, changed: Mapping[Acl, bool], counts: dict[Pattern, int]
-) -> dict[Pattern, tuple[_Entry, ...]]:
-    """The entries of a principal after changes; `counts` gets how many more a pattern has."""
-    entries = {} if grants is None else dict(grants.by_pattern)
+    grants: _Grants, changed: Mapping[Acl, bool]
+) -> dict[Pattern, tuple[_Entry, ...] | None]:
+    """What a principal has from now on for each pattern that changes touch."""
     touched: dict[Pattern, dict[Acl, _Entry]] = {}
     for acl, is_there in changed.items():
         pattern = (acl.resource_type, acl.pattern_type, acl.resource_name)
         known = touched.get(pattern)
         if known is None:
-            known = touched[pattern] = {one.acl: one for one in entries.get(pattern, ())}
-        if is_there == (acl in known):
-            continue
-        counts[pattern] = counts.get(pattern, 0) + (1 if is_there else -1)
-        if is_there:
+            entries = grants.by_pattern.get(pattern, ())
+            known = touched[pattern] = {one.acl: one for one in entries}
+        if not is_there:
+            known.pop(acl, None)
+        elif acl not in known:
             is_deny = acl.permission != AclPermission.ALLOW
             known[acl] = _Entry(acl.operation, is_deny, range_of(acl.host), acl)
-        else:
-            del known[acl]
-    for pattern, known in touched.items():
-        if known:
-            entries[pattern] = tuple(known.values())
-        else:
-            entries.pop(pattern, None)
-    return entries
-
-
-def _changed_resources(resources: _Patterns[int], more: Mapping[Pattern, int]) -> _Patterns[int]:
-    counts = dict(resources.by_pattern)
-    for pattern, count in more.items():
-        left = counts.get(pattern, 0) + count
-        if left:
-            counts[pattern] = left
-        else:
-            counts.pop(pattern, None)
-    return _Patterns(counts)
+    return {pattern: tuple(known.values()) or None for pattern, known in touched.items()}
 
 
 def _outermost(prefixes: Iterable[str]) -> list[str]:

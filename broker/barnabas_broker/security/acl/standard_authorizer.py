@@ -14,7 +14,7 @@ Source: SEC-41, SEC-42, SEC-44; Kafka's StandardAuthorizer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -26,6 +26,8 @@ from barnabas_broker.security.authorizer import CLUSTER_NAME
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType
 
+LOOP_ACLS_MAX: Final = 500
+"""So many changes are indexed in some milliseconds."""
 DECISIONS_KEPT: Final = 20_000
 KEPT_NAME_LENGTH_MAX: Final = 256
 """Clients may name any number of resources of any length; beyond this, they are decided anew."""
@@ -86,19 +88,24 @@ class StandardAuthorizer:
 
     # ---- metadata ------------------------------------------------------------------------------
 
-    def update(self, acls: Collection[Acl], changes: Mapping[Acl, bool] | None) -> None:
-        """Decide by other metadata from now on.
+    def indexed(
+        self, acls: Iterable[Acl], changes: Callable[[], Mapping[Acl, bool]] | None = None
+    ) -> AclIndex:
+        """The index of other metadata; may be called in a thread.
 
-        `changes` are what differs from what it was told of before: True for an ACL that is there
-        from now on; without it, all are taken anew.
+        `changes` tells what differs from what it decides by: True for an ACL that is there from
+        now on; without it, all are taken anew.
         """
         if changes is None or self._index is None:
-            self._index = AclIndex.of(acls)
-        else:
-            self._index = self._index.updated(changes)
+            return AclIndex.of(acls)
+        return self._index.updated(changes())
+
+    def decide_by(self, index: AclIndex, acl_count: int) -> None:
+        """Decide by an index of so many ACLs from now on, and by nothing of before."""
+        self._index = index
         self._decisions = {}
         self.generation += 1
-        self.acl_count = len(acls)
+        self.acl_count = acl_count
 
     # ---- questions -----------------------------------------------------------------------------
 
@@ -239,6 +246,11 @@ class StandardAuthorizer:
             and ":" not in principal.type
             and self._index.is_allowed_somewhere(str(principal), host, *asked)
         )
+
+    @property
+    def kept_count(self) -> int:
+        """Decisions that are kept."""
+        return len(self._decisions)
 
     # ---- metrics -------------------------------------------------------------------------------
 
