@@ -43,7 +43,7 @@ class World:
         node = next(node for node in self.nodes if node.is_ready)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
         response = await client.call((node.host, PORT), ApiKey.CREATE_TOPICS, 7, request)
-        assert response.topics[0].error_code == 0
+        assert response.topics[0].error_code == 0, response
         await self.until(
             lambda: all(name in self.topics(node) for node in self.nodes if node.is_up)
         )
