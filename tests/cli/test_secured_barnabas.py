@@ -10,22 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from barnabas_cli.dev_security import DevSecurity
 from barnabas_client import Producer, settings_from_file
 from barnabas_client.config import ClientSettings
 from barnabas_client.network import Client
-from barnabas_operator.certificates.authority import (
-    Authority,
-    LeafRequest,
-    new_authority,
-    read_authority,
-)
+from barnabas_operator.certificates.authority import new_authority
 from barnabas_protocol.messages.metadata import MetadataRequest
-from tests.support.barnabas_process import BarnabasProcess, barnabas_command
+from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
 from tests.support.in_process_broker import DEADLINE_SECONDS, eventually
-from tests.support.processes import free_port
-from tests.support.signed_tokens import SignedTokens
+from tests.support.secured_barnabas import SecuredBarnabas
 from tests.support.waiting import wait_until
 
 CANARY = "canary-a-secret-of-somebody"
@@ -33,92 +26,9 @@ WRONG = "canary-that-is-not-right"
 NEXT = "canary-of-tomorrow"
 
 
-class Secured:
-    """A broker with a listener for passwords and one for certificates."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.broker = BarnabasProcess(directory / "broker")
-        self.certificate_port = free_port()
-        address = f"127.0.0.1:{self.broker.port}"
-        self.security = DevSecurity(data=directory, count=2, bootstrap=address)
-        self.security.write(datetime.now(UTC))
-        self.tokens = SignedTokens(directory / "jwks.json")
-        clients = f"SASL_SSL://{address},SSL://127.0.0.1:{self.certificate_port}"
-        replication = f"REPLICATION://127.0.0.1:{self.broker.replication_port}"
-        self.broker.properties |= {
-            **self.security.settings(1),
-            "listeners": f"{clients},{replication}",
-            "advertised.listeners": f"{clients},{replication}",
-            "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,REPLICATION:SSL",
-            "listener.name.ssl.ssl.client.auth": "required",
-            "barnabas.scram.previous.credential.ms": "600000",
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
-            "sasl.oauthbearer.jwks.endpoint.url": self.tokens.write_keys().as_uri(),
-            "sasl.oauthbearer.expected.issuer": self.tokens.issuer,
-            "sasl.oauthbearer.expected.audience": self.tokens.audience,
-        }
-
-    @property
-    def authority(self) -> Authority:
-        """The one that the broker trusts."""
-        folder = self.security.folder
-        return read_authority((folder / "ca.crt").read_text(), (folder / "ca.key").read_text())
-
-    def admin(self) -> tuple[str, str]:
-        """The super user, for the command line."""
-        return "--command-config", str(self.security.client_properties)
-
-    def user(self, name: str, password: str) -> tuple[str, str]:
-        """A user with a password."""
-        lines = self.security.client_properties.read_text().splitlines()
-        kept = [line for line in lines if not line.startswith("sasl.jaas.config")]
-        module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-        kept.append(f'sasl.jaas.config={module} username="{name}" password="{password}";')
-        return self._file(f"{name}-{len(list(self.directory.iterdir()))}", kept)
-
-    def holder(self, name: str, authority: Authority | None = None) -> tuple[str, str]:
-        """Somebody with a certificate; of the broker's authority, if none is named."""
-        issuer = authority or self.authority
-        pair = issuer.issue(LeafRequest(common_name=name), datetime.now(UTC))
-        store = self.directory / f"{name}.pem"
-        store.write_text(pair.key + pair.chain)
-        return self._file(
-            name,
-            [
-                f"bootstrap.servers=127.0.0.1:{self.certificate_port}",
-                "security.protocol=SSL",
-                f"ssl.truststore.location={self.security.folder / 'ca.crt'}",
-                *([f"ssl.keystore.location={store}"] if name != "nobody" else []),
-            ],
-        )
-
-    def bearer(self, token: str) -> tuple[str, str]:
-        """Somebody with a token in a file, in the words of Java."""
-        path = self.directory / "token"
-        path.write_text(f"{token}\n")
-        module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-        return self._file(
-            "bearer",
-            [
-                f"bootstrap.servers={self.broker.bootstrap}",
-                "security.protocol=SASL_SSL",
-                "sasl.mechanism=OAUTHBEARER",
-                f"sasl.jaas.config={module} required;",
-                f"sasl.oauthbearer.token.endpoint.url={path.as_uri()}",
-                f"ssl.truststore.location={self.security.folder / 'ca.crt'}",
-            ],
-        )
-
-    def _file(self, name: str, lines: list[str]) -> tuple[str, str]:
-        path = self.directory / f"{name}.properties"
-        path.write_text("\n".join(lines) + "\n")
-        return "--command-config", str(path)
-
-
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    running = Secured(tmp_path_factory.mktemp("secured"))
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBarnabas]:
+    running = SecuredBarnabas(tmp_path_factory.mktemp("secured"))
     with running.broker:
         yield running
 
@@ -128,7 +38,7 @@ def cli() -> CommandLine:
     return CommandLine()
 
 
-def test_a_certificate_says_who_somebody_is(secured: Secured, cli: CommandLine) -> None:
+def test_a_certificate_says_who_somebody_is(secured: SecuredBarnabas, cli: CommandLine) -> None:
     """SEC-4, SEC-100: Java's PEM stores; rights are those of the certificate's name."""
     billing = secured.holder("billing")
     assert cli.lines("whoami", *billing)[0].startswith("User:CN=billing  by a certificate")
@@ -143,7 +53,9 @@ def test_a_certificate_says_who_somebody_is(secured: Secured, cli: CommandLine) 
     wait_until(sees_it, DEADLINE_SECONDS, lambda: str(cli.lines("topic", "list", *billing)))
 
 
-def test_a_program_s_own_file_serves_every_command(secured: Secured, cli: CommandLine) -> None:
+def test_a_program_s_own_file_serves_every_command(
+    secured: SecuredBarnabas, cli: CommandLine
+) -> None:
     """Settings of other roles have no effect; what no role has is refused with the nearest name."""
     path = secured.directory / "program.properties"
     text = secured.security.client_properties.read_text()
@@ -153,7 +65,9 @@ def test_a_program_s_own_file_serves_every_command(secured: Secured, cli: Comman
     assert "liner_ms" in cli.error("topic", "list", "--command-config", str(path))
 
 
-def test_who_has_no_certificate_or_a_stranger_s_is_told(secured: Secured, cli: CommandLine) -> None:
+def test_who_has_no_certificate_or_a_stranger_s_is_told(
+    secured: SecuredBarnabas, cli: CommandLine
+) -> None:
     """SEC-100: one line that names what to give."""
     none = cli.error("topic", "list", *secured.holder("nobody"), "--api-timeout", "5")
     assert "ssl_certfile" in none
@@ -162,7 +76,7 @@ def test_who_has_no_certificate_or_a_stranger_s_is_told(secured: Secured, cli: C
     assert "ssl_certfile" in other
 
 
-def test_a_token_in_a_file_says_who_somebody_is(secured: Secured, cli: CommandLine) -> None:
+def test_a_token_in_a_file_says_who_somebody_is(secured: SecuredBarnabas, cli: CommandLine) -> None:
     """SEC-28, SEC-100: one that is not for this cluster is refused, and not shown."""
     name = "system:serviceaccount:shop:billing"
     lines = cli.lines("whoami", *secured.bearer(secured.tokens.token(name)))
@@ -173,7 +87,9 @@ def test_a_token_in_a_file_says_who_somebody_is(secured: Secured, cli: CommandLi
     assert token not in refused
 
 
-def test_a_connection_lives_on_with_the_token_that_has_come_meanwhile(secured: Secured) -> None:
+def test_a_connection_lives_on_with_the_token_that_has_come_meanwhile(
+    secured: SecuredBarnabas,
+) -> None:
     """SEC-30, SEC-100: the file is read anew before the first token ends."""
 
     async def run() -> None:
@@ -201,7 +117,7 @@ def test_a_connection_lives_on_with_the_token_that_has_come_meanwhile(secured: S
 
 
 def test_both_passwords_are_good_for_a_while_after_a_rotation(
-    secured: Secured, cli: CommandLine
+    secured: SecuredBarnabas, cli: CommandLine
 ) -> None:
     """SEC-27, SEC-102: whatever the client, as the server signs with the key that fits."""
     made = ("--password-file", "-", *secured.admin())
@@ -219,7 +135,7 @@ def test_both_passwords_are_good_for_a_while_after_a_rotation(
     assert "credentials" in cli.error("whoami", *secured.user("erin", "third"))
 
 
-def test_users_and_principals_complete(secured: Secured, cli: CommandLine) -> None:
+def test_users_and_principals_complete(secured: SecuredBarnabas, cli: CommandLine) -> None:
     """Names of what the cluster has, with the properties file of the environment."""
     made = ("--password-file", "-", *secured.admin())
     cli.run("user", "create", "completed", *made, text="x\n")
@@ -246,7 +162,7 @@ def test_users_and_principals_complete(secured: Secured, cli: CommandLine) -> No
         assert answer.stdout == f"plain,{proposed}\n", answer.stdout + answer.stderr
 
 
-def test_secrets_appear_nowhere(secured: Secured, cli: CommandLine) -> None:
+def test_secrets_appear_nowhere(secured: SecuredBarnabas, cli: CommandLine) -> None:
     """SEC-114: not in logs, pages, descriptions, errors, tracebacks or arguments."""
     made = ("--password-file", "-", *secured.admin())
     shown = [cli.run("user", "create", "mallory", *made, text=f"{CANARY}\n").output]

@@ -19,7 +19,9 @@ from barnabas_pipelines.jobs.job import load_job
 from barnabas_pipelines.jobs.settings import settings_of
 from tests.cli.documented_sessions import ROOT, commands, matches, run_in_shell
 from tests.support.apache_kafka import kafka_jars
+from tests.support.command_line import CommandLine
 from tests.support.secure_dev import SecureDev, SecureDevKafka
+from tests.support.secured_barnabas import SecuredBarnabas
 
 PAGE = ROOT / "docs" / "security.md"
 ADDRESS = "127.0.0.1:9092"
@@ -81,6 +83,38 @@ def test_the_recipes_work_in_their_order(
                 assert matches(expected, printed), f"$ {command}\n{printed}"
                 run_count += 1
     assert run_count >= 20
+
+
+@pytest.mark.interop
+def test_tokens_in_a_file_log_java_and_librdkafka_in(tmp_path: Path) -> None:
+    """SEC-101: the two recipes for pods, with the paths of this machine."""
+    secured = SecuredBarnabas(tmp_path / "secured")
+    ca = secured.security.folder / "ca.crt"
+    secured.bearer(secured.tokens.token("pod"))
+    places = {
+        "broker-1.example:9093": secured.broker.bootstrap,
+        "/etc/barnabas/user/ca.crt": str(ca),
+        "/var/run/secrets/barnabas/token": str(secured.token_path),
+    }
+    java, native = (written(tmp_path, name) for name in ("token.properties", "native_token.py"))
+    for path in (java, native):
+        text = path.read_text()
+        for here, there in places.items():
+            assert here in text
+            text = text.replace(here, there)
+        path.write_text(text)
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file:{secured.token_path}"
+    tool = f'java {allowed} -cp "{kafka_jars()}/*" org.apache.kafka.tools.TopicCommand'
+    with secured.broker:
+        admin = CommandLine()
+        admin.run("topic", "create", "seen", *secured.admin())
+        right = ("User:pod", "describe", "--resource", "topic", "--name", "seen")
+        admin.run("acl", "create", *right, *secured.admin())
+        connection = f"--bootstrap-server {secured.broker.bootstrap} --command-config {java}"
+        listed = run_in_shell(f"{tool} {connection} --list 2> /dev/null", {}, tmp_path)
+        assert listed.split() == ["seen"], listed
+        printed = run_in_shell(f"python {native} 2> /dev/null", {}, tmp_path)
+        assert printed == "['seen']\n"
 
 
 def written(directory: Path, name: str) -> Path:
