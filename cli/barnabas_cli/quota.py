@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from barnabas_cli.completion import complete_users
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import key_values
@@ -32,7 +33,12 @@ def _with_entity(function: Function) -> Function:
         click.option("--default-client-id", is_flag=True, help="Client ids without their own."),
         click.option("--client-id", metavar="ID", help="The client id."),
         click.option("--default-user", is_flag=True, help="Users without their own."),
-        click.option("--user", metavar="NAME", help="The user; ANONYMOUS without a login."),
+        click.option(
+            "--user",
+            metavar="NAME",
+            shell_complete=complete_users,
+            help="The user, without 'User:'; ANONYMOUS without a login.",
+        ),
     ):
         function = option(function)
     return function
@@ -50,15 +56,24 @@ def command() -> None:
 
 
 @command.command("list")
+@click.option("--user", metavar="NAME", help="Only those of this user.")
+@click.option("--client-id", metavar="ID", help="Only those of this client id.")
 @with_output
 @with_connection
-def list_quotas(connection: Connection, output: Output) -> None:
-    """List all quotas."""
+def list_quotas(
+    user: str | None, client_id: str | None, connection: Connection, output: Output
+) -> None:
+    """List quotas; options choose those of a user or a client id."""
+    wanted = {"user": user, "client-id": client_id}
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         return [
             {"entity": str(entity), "quota": key, "value": value}
             for entity, values in sorted((await admin.quotas.list()).items(), key=str)
+            if all(
+                name is None or dict(entity.components).get(kind) == name
+                for kind, name in wanted.items()
+            )
             for key, value in sorted(values.items())
         ]
 

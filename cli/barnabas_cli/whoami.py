@@ -69,8 +69,11 @@ def principal_of(settings: AdminSettings) -> tuple[str, str]:
         return f"User:{subject or '(the subject of the token)'}", f"a token, {protocol}"
     if settings.uses_sasl and settings.sasl_username is not None:
         return f"User:{settings.sasl_username}", f"{settings.sasl_mechanism}, {protocol}"
-    if protocol == "SSL" and settings.ssl_certfile is not None:
-        name = _subject_of_certificate(Path(settings.ssl_certfile))
+    certificate = settings.ssl_certificate_pem
+    if settings.ssl_certfile is not None:
+        certificate = Path(settings.ssl_certfile).read_text(encoding="utf-8")
+    if protocol == "SSL" and certificate is not None:
+        name = _subject_of_certificate(certificate)
         return f"User:{name}", "a certificate, unless the brokers' mapping rules rename it"
     return ANONYMOUS, f"nothing, {protocol}"
 
@@ -88,9 +91,8 @@ def _subject(path: str) -> str | None:
     return subject if isinstance(subject, str) else None
 
 
-def _subject_of_certificate(path: Path) -> str:
-    """The subject as RFC 2253 writes it, the most special part first."""
+def _subject_of_certificate(text: str) -> str:
+    """The subject of the first one as RFC 2253 writes it, the most special part first."""
     from cryptography import x509
 
-    certificate = x509.load_pem_x509_certificates(path.read_bytes())[0]
-    return certificate.subject.rfc4514_string()
+    return x509.load_pem_x509_certificates(text.encode())[0].subject.rfc4514_string()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -133,6 +134,33 @@ def test_both_passwords_are_good_for_a_while_after_a_rotation(
     assert "refuses the SCRAM-SHA-512 credentials" in refused
     cli.run("user", "delete", "erin", "--yes", *secured.admin())
     assert "credentials" in cli.error("whoami", *secured.user("erin", "third"))
+
+
+def test_a_quota_of_a_user_holds_for_who_logs_in_as_it(
+    secured: SecuredBarnabas, cli: CommandLine
+) -> None:
+    """SEC-50: the entity is the principal's name without its type."""
+    made = ("--password-file", "-", *secured.admin())
+    cli.run("user", "create", "heavy", *made, text="x\n")
+    cli.run("topic", "create", "loads", *secured.admin())
+    right = ("heavy", "write", "--resource", "topic", "--name", "loads")
+    cli.run("acl", "create", *right, *secured.admin())
+    cli.run("quota", "set", "--user", "heavy", "producer_byte_rate=20000", *secured.admin())
+    rows = cli.json("quota", "list", "--user", "heavy", *secured.admin())
+    assert [(row["quota"], row["value"]) for row in rows] == [("producer_byte_rate", 20000.0)]
+    assert cli.json("quota", "list", "--user", "light", *secured.admin()) == []
+    _, path = secured.user("heavy", "x")
+
+    async def produce() -> None:
+        async with Producer(**settings_from_file(path)) as producer:
+            await producer.send("loads", bytes(300_000))
+
+    asyncio.run(produce())
+    url = f"http://127.0.0.1:{secured.broker.admin_port}/metrics"
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        text = answer.read().decode()
+    (count,) = re.findall(r'^barnabas_client_throttles_total{quota="produce"} (\S+)$', text, re.M)
+    assert float(count) > 0
 
 
 def test_users_and_principals_complete(secured: SecuredBarnabas, cli: CommandLine) -> None:
