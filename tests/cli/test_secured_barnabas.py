@@ -117,6 +117,43 @@ def test_a_connection_lives_on_with_the_token_that_has_come_meanwhile(
     asyncio.run(run())
 
 
+def test_log_ins_are_repeated_under_load_without_a_failed_request(
+    secured: SecuredBarnabas, cli: CommandLine
+) -> None:
+    """SEC-30, KIP-368: records are sent through two log-ins; the connection stays."""
+    cli.run("topic", "create", "steady", "--partitions", "1", *secured.admin())
+
+    async def run() -> int:
+        count = 0
+        settings = settings_from_file(secured.security.client_properties)
+        client = Client(ClientSettings.create(settings))
+        await client.start()
+        try:
+            async with Producer(settings["bootstrap_servers"], client=client) as producer:
+                await producer.send("steady", b"0")
+                (node_id,) = client.cluster.nodes
+                first = client.running.network.connections.current(node_id)
+                assert first is not None
+                dues_ms = {first.state.reauthenticate_at_ms}
+
+                async def went_on() -> bool:
+                    nonlocal count
+                    await producer.send("steady", b"%d" % count)
+                    count += 1
+                    dues_ms.add(first.state.reauthenticate_at_ms)
+                    return len(dues_ms - {None}) >= 3
+
+                await eventually(went_on)
+                assert client.running.network.connections.current(node_id) is first
+        finally:
+            await client.close()
+        return count + 1
+
+    sent = asyncio.run(run())
+    (described,) = cli.json("topic", "describe", "steady", *secured.admin())
+    assert [one["records"] for one in described["partition_list"]] == [sent]
+
+
 def test_both_passwords_are_good_for_a_while_after_a_rotation(
     secured: SecuredBarnabas, cli: CommandLine
 ) -> None:

@@ -9,6 +9,9 @@ from tests.support.barnabas_process import BarnabasProcess
 from tests.support.processes import free_port
 from tests.support.signed_tokens import SignedTokens
 
+SESSION_MS = 2500
+"""How long a log-in by password lasts, so that clients repeat it (KIP-368)."""
+
 
 class SecuredBarnabas:
     """The broker, and files for its clients."""
@@ -29,6 +32,7 @@ class SecuredBarnabas:
             "advertised.listeners": f"{clients},{replication}",
             "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,REPLICATION:SSL",
             "listener.name.ssl.ssl.client.auth": "required",
+            "listener.name.sasl_ssl.connections.max.reauth.ms": str(SESSION_MS),
             "barnabas.scram.previous.credential.ms": "600000",
             "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
             "sasl.oauthbearer.jwks.endpoint.url": self.tokens.write_keys().as_uri(),
