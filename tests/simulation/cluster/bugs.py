@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -49,6 +50,13 @@ from barnabas_broker.replication.leader.follower_states import (
     FollowerStates,
 )
 from barnabas_broker.replication.partition import Partition
+from barnabas_broker.share.dead_letter_writer import TopicDeadLetterWriter
+from barnabas_broker.share.loaded_share_partition import LoadedSharePartition
+from barnabas_broker.share.persister import StateBatch
+from barnabas_broker.share.record_states import RecordState
+from barnabas_broker.share.share_partition import SharePartition
+from barnabas_broker.share.share_settings import ShareSettings
+from barnabas_broker.share.transition import StateWrite
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages import fetch
 from barnabas_protocol.records.batch import BatchHeader
@@ -63,6 +71,8 @@ _apply = PartitionLog._apply
 _delete_topics = OffsetCommands.delete_topics
 _start_leading = Partition.start_leading
 _take_history = MetadataQuorum._take_history
+_write_one = LoadedSharePartition._write_one
+_load = SharePartition.load
 
 
 class Bug(NamedTuple):
@@ -478,6 +488,50 @@ BUGS: dict[str, Bug] = {
         ((PromiseFile, "write", _promise_only),),
     ),
 }
+
+
+# Share groups.
+
+
+async def _write_some(self: LoadedSharePartition, write: StateWrite) -> bool:
+    if write.start_offset % 2:
+        return await _write_one(self, write)
+    self.records.finish_write(write, None)
+    self.changed()
+    return True
+
+
+async def _lose_dead_letters(self: TopicDeadLetterWriter, *_: object, **__: object) -> None:
+    """As if they were written."""
+
+
+def _load_as_archived(
+    start_offset: int, batches: Iterable[StateBatch], settings: ShareSettings
+) -> SharePartition:
+    archived = [
+        replace(one, delivery_state=int(RecordState.ARCHIVED))
+        if one.delivery_state == RecordState.ARCHIVING
+        else one
+        for one in batches
+    ]
+    return _load(start_offset, archived, settings)
+
+
+BUGS["acceptance_not_written"] = Bug(
+    "a leader of share partitions answers acknowledgements that it has not had written (SHR-17)",
+    ((LoadedSharePartition, "_write_one", _write_some),),
+    (Feature.QUEUE,),
+)
+BUGS["dead_letters_not_written"] = Bug(
+    "what is Archiving is archived without a dead letter (SHR-36)",
+    ((TopicDeadLetterWriter, "write", _lose_dead_letters),),
+    (Feature.QUEUE,),
+)
+BUGS["archiving_forgotten_on_load"] = Bug(
+    "a new leader takes what another has left Archiving for Archived (SHR-36)",
+    ((SharePartition, "load", _load_as_archived),),
+    (Feature.QUEUE, "kill"),
+)
 
 
 @contextmanager

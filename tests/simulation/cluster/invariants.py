@@ -20,6 +20,9 @@ from barnabas_broker.metadata.quorum.messages import PromiseResponse, QuorumFetc
 from barnabas_broker.metadata.quorum.node import QuorumNode
 from barnabas_broker.metadata.quorum.voters import Voter
 from barnabas_broker.replication.partition import Partition
+from barnabas_broker.share.persister import SharePartitionKey
+from barnabas_broker.share.record_states import RecordState
+from barnabas_broker.share.share_partition import SharePartition
 from barnabas_protocol.ids import TopicPartition
 from tests.simulation.cluster.file_store import FileStore
 from tests.simulation.cluster.node import Node, is_controller
@@ -411,6 +414,42 @@ def check_eligible(partition: PartitionImage, min_in_sync: int | None, where: st
         raise InvariantError(f"eligible replicas beside a full ISR, {where}")
 
 
+class ShareLocks:
+    """No record of a share group is under two locks, and what is in flight has no hole (SHR-6)."""
+
+    def look(self, nodes: Sequence[Node], replicas: Sequence[Replica]) -> None:
+        """Raises: InvariantError."""
+        speakers: dict[tuple[SharePartitionKey, int], int] = {}
+        for node in nodes:
+            server = node.server
+            if server is None or not server._is_built or not server.data.has_share_serving:
+                continue
+            for key, loaded in server.data.share_serving.share_partitions.loaded.items():
+                if not loaded.is_active or not loaded.partition.is_leader:
+                    continue
+                other = speakers.setdefault((key, loaded.leader_epoch), node.node_id)
+                if other != node.node_id:
+                    raise InvariantError(f"{other} and {node.node_id} have {key} in one epoch")
+                check_in_flight(f"{key} on node {node.node_id}", loaded.records)
+
+
+def check_in_flight(where: str, records: SharePartition) -> None:
+    """Ranges follow one another, and who has one is known. Raises: InvariantError."""
+    following = records.start_offset
+    for found in records.offsets:
+        what = f"{found.first_offset} to {found.last_offset} of {where}"
+        if found.first_offset != following:
+            raise InvariantError(f"{what}: {following} was due")
+        following = found.last_offset + 1
+        is_acquired = found.state is RecordState.ACQUIRED
+        if (found.member_id is not None) > is_acquired or (found.lock is not None) > is_acquired:
+            raise InvariantError(f"{what}: {found.state.name} and somebody has it")
+        if is_acquired and found.lock is None and found.transition is None:
+            raise InvariantError(f"{what}: acquired for ever")
+        if found.state is RecordState.ARCHIVING and found.transition is not None:
+            raise InvariantError(f"{what}: Archiving, and being acknowledged")
+
+
 class Observer:
     """All invariants of one story."""
 
@@ -424,6 +463,7 @@ class Observer:
             OneControllerPerEpoch(),
             TheArbitersRecordIsOne(store),
             LogStartNeverBack(),
+            ShareLocks(),
         ]
         self.logs = LogsMatch()
         self.promises = PromisesAreKept()

@@ -18,7 +18,7 @@ from tests.simulation.cluster.history import HistoryError
 from tests.simulation.cluster.workload import Worker
 from tests.support.process_loop import PROCESS
 
-OLD_LEVEL, NEW_LEVEL = 1, 2
+OLD_LEVEL, NEW_LEVEL = 1, features.SUPPORTED[BARNABAS_VERSION].maximum
 UPGRADE = 1
 
 

@@ -69,6 +69,7 @@ class Feature(StrEnum):
     RETURNS = "replicas-removed-and-returned"
     RESTS = "producers-rest"
     ONE_ACK = "appends-with-one-acknowledgement"
+    QUEUE = "share-groups"
 
 
 SHARES: dict[Feature, int] = {
@@ -112,6 +113,7 @@ SHARES: dict[Feature, int] = {
     Feature.RETURNS: 50,
     Feature.RESTS: 40,
     Feature.ONE_ACK: 50,
+    Feature.QUEUE: 25,
 }
 
 AWAITED: dict[Feature, str] = {}
@@ -268,6 +270,17 @@ class Plan:
             found["log.retention.check.interval.ms"] = "700"
         if self.has(Feature.COMPACTION):
             found["log.cleaner.backoff.ms"] = str(100 + draws.integer(400))
+        if self.has(Feature.QUEUE):
+            found |= {
+                "group.share.min.record.lock.duration.ms": "1000",
+                "group.share.record.lock.duration.ms": "1500",
+                "share.coordinator.state.topic.num.partitions": "1",
+                "share.coordinator.state.topic.replication.factor": str(self.replicas),
+                "share.coordinator.state.topic.min.isr": str(self.in_sync_min),
+                # So that snapshots, and what is cut behind them, come in short stories.
+                "share.coordinator.snapshot.update.records.per.snapshot": "5",
+                "share.coordinator.state.topic.prune.interval.ms": "1000",
+            }
         shards = (1, 1, 4)[draws.integer(3)]
         # Shards that are cleaned up one after the other have moments in between.
         found["offsets.topic.num.partitions"] = str(8 if self.has(Feature.NAMES_AGAIN) else shards)

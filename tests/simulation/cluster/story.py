@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import re
 from collections import Counter
+from unittest.mock import patch
 
+from barnabas_broker.share import dead_letter_writer
 from tests.simulation.cluster.administration import (
     Administrator,
     create_topic,
@@ -27,6 +29,7 @@ from tests.simulation.cluster.invariants import Observer
 from tests.simulation.cluster.levels import Upgrader
 from tests.simulation.cluster.node import DiskTraits, Node, has_lost_directory
 from tests.simulation.cluster.plan import Feature, Plan, draw
+from tests.simulation.cluster.queues import QueueMember, QueueUser
 from tests.simulation.cluster.specialists import (
     TRIMMED,
     Recycler,
@@ -42,6 +45,7 @@ from tests.simulation.cluster.workload import Committer, Producer, Reader, Worke
 TOPIC = "orders"
 BATCHES = 150  # that each producer sends, about
 LOOK_SECONDS = 0.1
+DEAD_LETTER_ATTEMPTS = 1_000_000
 FIRST_ROUND_MS = 500
 START_SECONDS_MAX = 60
 RECOVERY_SECONDS_MAX = 120
@@ -129,7 +133,11 @@ class Story:
     def run(self) -> None:
         """Tell it. Raises: AssertionError, with the story so far."""
         try:
-            with self.observer.listening():
+            # Faults may last for longer than dead letters are tried: then none would be looked for.
+            with (
+                self.observer.listening(),
+                patch.object(dead_letter_writer, "ATTEMPTS", DEAD_LETTER_ATTEMPTS),
+            ):
                 self.cluster.run(self._tell)
             if self.cluster.problems:
                 raise StoryError("brokers complain: " + "; ".join(self.cluster.problems))
@@ -236,7 +244,21 @@ class Story:
             rack = f"rack-{plan.strength % plan.node_count}"
             consumer = self._client("consumer")
             workers.append(SessionConsumer(consumer, history, TOPIC, plan.partitions, rack))
-        return [*workers, *self._specialists()]
+        return [*workers, *self._specialists(), *self._queue_users()]
+
+    def _queue_users(self) -> list[Worker]:
+        """Who appends to a queue, and the members of its group."""
+        if not self.plan.has(Feature.QUEUE):
+            return []
+        wall_ms = self.cluster.nodes[0].clock.wall_ms
+        user = QueueUser(self._client("queue-user"), self.history, self.plan, wall_ms)
+        return [
+            user,
+            *(
+                QueueMember(self._client(f"packer-{number}"), self.history, user.of)
+                for number in range(2 + self.plan.strength % 2)
+            ),
+        ]
 
     def _specialists(self) -> list[Worker]:
         """Workers with a topic of their own."""

@@ -33,6 +33,9 @@ FIRST_SEEDS: dict[str, int] = {
     "commit_below_min_isr": 3,
     "answers_of_other_epochs": 23,
     "promise_not_written": 11,
+    "acceptance_not_written": 1,
+    "dead_letters_not_written": 3,
+    "archiving_forgotten_on_load": 17,
 }
 """Where to look first: a seed that found the bug; the broker's changes may move it on."""
 SEEDS_MAX = 300
