@@ -12,37 +12,25 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from barnabas_broker.security.principal import Principal
 from barnabas_broker.server import Server
 from barnabas_protocol import codec
-from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
+from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import (
-    create_acls,
     create_topics,
-    delete_acls,
-    describe_acls,
-    sasl_authenticate,
-    sasl_handshake,
 )
-from barnabas_protocol.schema import Message
 from tests.interop.oracle.plain import build
+from tests.interop.rights_oracle import ALICE, comparable, grant, kafka_with_rights, logged_in
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.in_process_broker import running_broker
 from tests.support.known_principals import connected_as
 from tests.support.memory_authorizer import Given, MemoryAuthorizer, to_cluster
-from tests.support.processes import free_port
 from tests.support.raw_client import RawClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-VERSION = "4.4.0"
-PASSWORD = "alices-secret"
-ALICE = Principal("User", "alice")
 _OPERATION = AclOperation
 _TIMEOUT_MS = 20_000
-# Texts of refusals have Kafka's own objects in them.
-_LEFT_OUT = {"throttle_time_ms", "error_message"}
 
 
 class Case(NamedTuple):
@@ -249,105 +237,8 @@ _ONLY_REFUSED = {
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafka, int]]:
     """An Apache Kafka, and the port where clients log in."""
-    login = free_port()
-    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    node = ApacheKafka(
-        tmp_path_factory.mktemp("apache"), version=VERSION, heap="512m", log_level="ERROR"
-    )
-    node.properties |= {
-        "listeners": f"{node.properties['listeners']},CLIENTS://127.0.0.1:{login}",
-        "advertised.listeners": f"{node.properties['advertised.listeners']},"
-        f"CLIENTS://127.0.0.1:{login}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-        "CLIENTS:SASL_PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.clients.plain.sasl.jaas.config": f'{plain} user_alice="{PASSWORD}";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with node:
-        yield node, login
-
-
-async def logged_in(port: int) -> RawClient:
-    client = await RawClient.connect(port)
-    await client.call(
-        ApiKey.SASL_HANDSHAKE, 1, sasl_handshake.SaslHandshakeRequest(mechanism="PLAIN")
-    )
-    token = f"\0alice\0{PASSWORD}".encode()
-    response = await client.call(
-        ApiKey.SASL_AUTHENTICATE, 2, sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token)
-    )
-    assert response.error_code == 0, response.error_message
-    return client
-
-
-async def grant(admin: RawClient, rights: tuple[Given, ...]) -> None:
-    """Replace alice's ACLs, and wait until the broker goes by them."""
-    every = {
-        "resource_type_filter": AclResourceType.ANY,
-        "pattern_type_filter": PatternType.ANY,
-        "operation": AclOperation.ANY,
-        "permission_type": AclPermission.ANY,
-        "principal_filter": None,
-        "host_filter": None,
-    }
-    await admin.call(
-        ApiKey.DELETE_ACLS,
-        3,
-        build(
-            delete_acls.DeleteAclsRequest, {"filters": [{**every, "resource_name_filter": None}]}
-        ),
-    )
-    if rights:
-        made = await admin.call(
-            ApiKey.CREATE_ACLS,
-            3,
-            build(
-                create_acls.CreateAclsRequest,
-                {
-                    "creations": [
-                        {
-                            "resource_type": right.resource_type,
-                            "resource_name": right.name,
-                            "resource_pattern_type": PatternType.LITERAL,
-                            "principal": str(ALICE),
-                            "host": "*",
-                            "operation": right.operation,
-                            "permission_type": AclPermission.ALLOW,
-                        }
-                        for right in rights
-                    ]
-                },
-            ),
-        )
-        assert {result.error_code for result in made.results} == {0}
-    async with asyncio.timeout(30):
-        while True:
-            described = await admin.call(
-                ApiKey.DESCRIBE_ACLS,
-                3,
-                build(describe_acls.DescribeAclsRequest, {**every, "resource_name_filter": None}),
-            )
-            if sum(len(resource.acls) for resource in described.resources) == len(rights):
-                return
-            await asyncio.sleep(0.01)
-
-
-def comparable(message: Any) -> Any:
-    """What both brokers must say: ids are there or not, lists in the order of what they name."""
-    if isinstance(message, Message):
-        return {
-            field.name: comparable(getattr(message, field.name))
-            for field in message.__fields__
-            if field.name not in _LEFT_OUT
-        }
-    if isinstance(message, list):
-        return sorted((comparable(each) for each in message), key=repr)
-    if isinstance(message, bytes | memoryview):
-        return any(message)
-    return message
+    with kafka_with_rights(tmp_path_factory.mktemp("apache")) as running:
+        yield running
 
 
 @asynccontextmanager

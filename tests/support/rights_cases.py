@@ -611,6 +611,7 @@ _SHARE: Final = (
         0,
         _describe_share,
         Need(_DESCRIBE, _GROUP, "groups.error_code"),
+        Need(_DESCRIBE, _TOPIC, "groups.topics.partitions.error_code"),
         is_share=True,
     ),
     _case(

@@ -31,8 +31,6 @@ async def handle(
         request.topics,
         lambda topic: topic.topic_name,
     )
-    if refused and not request.topics:
-        return DeleteShareGroupOffsetsResponse(responses=list(map(_refused, refused)))
     response = await services.groups.share.delete_offsets(request)
     if response.error_code == ErrorCode.NONE:
         response.responses += map(_refused, refused)

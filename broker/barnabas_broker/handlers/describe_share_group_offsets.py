@@ -66,6 +66,10 @@ async def _describe(
         group.topics,
         lambda topic: topic.topic_name,
     )
+    if hidden and not group.topics:
+        return DescribeShareGroupOffsetsResponseGroup(
+            group_id=group_id, topics=list(map(_hidden, hidden))
+        )
     response = await services.groups.share.describe_offsets(group)
     if response.error_code == ErrorCode.NONE:
         response.topics += map(_hidden, hidden)

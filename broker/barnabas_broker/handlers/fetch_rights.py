@@ -66,4 +66,6 @@ class ReadRights:
 
 def refused_data(partition: FetchPartition) -> PartitionData:
     """The result of a partition that may not be read."""
-    return PartitionData(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    data = PartitionData(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    data.aborted = []  # not null, as in Apache Kafka
+    return data
