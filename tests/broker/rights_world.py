@@ -8,8 +8,9 @@ from barnabas_protocol.acl import AclResourceType
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from tests.broker.share_member import coordinator_of, create_topic
-from tests.support.in_process_broker import running_broker
+from tests.support.in_process_broker import eventually, running_broker
 from tests.support.memory_authorizer import MemoryAuthorizer
+from tests.support.message_codes import codes_of
 from tests.support.raw_client import RawClient
 from tests.support.rights_cases import CASES, Case, Named
 from tests.support.transactional_client import TransactionalClient
@@ -32,6 +33,8 @@ def with_named(directory: Path, case: Case | None, work: Work) -> None:
             await coordinator_of(client, named.group)
             if case is not None and case.key is ApiKey.OFFSET_DELETE:
                 await commit(client, named)
+            if case is not None and case.key is ApiKey.DELETE_SHARE_GROUP_OFFSETS:
+                await make_share_group(client, named)
             if case is not None and case.key in HAVE_TRANSACTIONS:
                 producer = TransactionalClient(client, named.transactional_id)
                 await producer.find_coordinator()
@@ -46,6 +49,17 @@ async def commit(client: RawClient, named: Named) -> None:
     (case,) = (one for one in CASES if one.key is ApiKey.OFFSET_COMMIT)
     response = await client.call(case.key, case.version, case.request(named))
     assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+async def make_share_group(client: RawClient, named: Named) -> None:
+    """Make the share group, with a start."""
+    (case,) = (one for one in CASES if one.key is ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+
+    async def is_made() -> bool:
+        response = await client.call(case.key, case.version, case.request(named))
+        return not list(codes_of(response))
+
+    await eventually(is_made)
 
 
 HAVE_TRANSACTIONS = frozenset(
