@@ -212,6 +212,13 @@ IDENTITY: Final = (
         "listener is a broker, with one nobody is.",
     ),
     _S(
+        "barnabas.broker.users.file",
+        STRING,
+        None,
+        "Where the brokers' listener has SASL: lines of the form `name=password`, a user for each "
+        "broker of barnabas.broker.principals; they log in by SCRAM, and by this file alone.",
+    ),
+    _S(
         "barnabas.other.broker.listeners",
         LIST,
         "",

@@ -38,6 +38,7 @@ from barnabas_broker.config.sasl_settings import (
     SASL,
     SASL_BY_KEY,
     SASL_PROTOCOLS,
+    SCRAM_MECHANISMS,
     SaslSettings,
     sasl_settings,
 )
@@ -268,6 +269,7 @@ class BrokerConfig:
     metadata_member_lost_ms: int
     barnabas_drain_budget_ms: int
     barnabas_broker_principals: str
+    barnabas_broker_users_file: str | None
     barnabas_login_timeout_ms: int
     barnabas_half_open_connections_max: int
     barnabas_half_open_connections_per_ip_max: int
@@ -336,6 +338,7 @@ class BrokerConfig:
             if endpoint.security_protocol in SASL_PROTOCOLS
         }
         values["tls"].update(admin_tls(properties, values))
+        _check_broker_login(values)
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])
@@ -461,6 +464,30 @@ def tls_of(
         for endpoint in listeners
         if endpoint.security_protocol in ENCRYPTED
     }
+
+
+def _check_broker_login(values: Mapping[str, Any]) -> None:
+    """Brokers log in by SCRAM, from a file, for good: nothing of it needs the quorum (SEC-61)."""
+    name = values["inter_broker_listener_name"]
+    sasl: SaslSettings | None = values["sasl"].get(name)
+    path, principals = values["barnabas_broker_users_file"], values["barnabas_broker_principals"]
+    if sasl is None:
+        if path is not None:
+            raise ConfigError(f"barnabas.broker.users.file: the listener {name} has no SASL")
+        return
+    if path is None or not principals.strip():
+        raise ConfigError(
+            f"{name}: brokers that log in by SASL need barnabas.broker.users.file and "
+            "barnabas.broker.principals"
+        )
+    others = [one for one in sasl.mechanisms if one not in SCRAM_MECHANISMS]
+    if others:
+        raise ConfigError(f"{name}: brokers log in by SCRAM, not by {', '.join(others)}")
+    if any(sasl.session_lifetimes_ms.values()):
+        raise ConfigError(
+            f"listener.name.{name.lower()}.connections.max.reauth.ms: brokers log in once for a "
+            "connection; set it to 0"
+        )
 
 
 def _join_inter_broker_listener(values: dict[str, Any]) -> None:

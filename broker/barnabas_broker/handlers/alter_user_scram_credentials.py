@@ -1,11 +1,20 @@
 """AlterUserScramCredentials (51), version 0: store and remove SCRAM credentials (KIP-554).
 
 Needs Alter on the cluster; who has that may still not change a super user's credentials (SEC-25).
+
+What is stored of a password is derived from the salted one, by which anybody can log in. A client
+that sends that by TLS does not expect brokers to send it on in plain: there the request is refused
+by every broker but the controller (SEC-62).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from barnabas_broker.config.listeners import ENCRYPTED
+from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.scram_credentials import CredentialDeletion, CredentialUpsertion
+from barnabas_broker.handlers.forwarding import ForwardedRequest
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.security.principal import Principal
@@ -16,11 +25,15 @@ from barnabas_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
 
 async def handle(
     services: Services, in_flight: InFlightRequest, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Change the credentials of each user on its own."""
+    if isinstance(in_flight, ForwardedRequest):
+        _check_way(services, request)
     authorizer, principal = services.authorizer, in_flight.principal
 
     def may_change(user: str) -> bool:
@@ -47,6 +60,35 @@ async def handle(
     return AlterUserScramCredentialsResponse(
         results=[_result(user, error) for user, error in outcomes.items()]
     )
+
+
+def resolve(
+    services: Services, in_flight: InFlightRequest, request: AlterUserScramCredentialsRequest
+) -> None:
+    """Refuse to send it on where it would be in plain; else it travels as it is.
+
+    Raises: KafkaError 44.
+    """
+    _check_way(services, request)
+
+
+def _check_way(services: Services, request: AlterUserScramCredentialsRequest) -> None:
+    if request.upsertions and _is_plain_among_brokers(services.config):
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            "Clients have TLS here and brokers do not, so that salted passwords would be sent on "
+            "in plain: give the brokers' listener TLS, or connect to the controller's broker.",
+        )
+
+
+def _is_plain_among_brokers(config: BrokerConfig) -> bool:
+    """Whether clients have TLS and the brokers' listener has not, and is on a network."""
+    own = config.inter_broker_listener_name
+    has_tls = {one.name: one.security_protocol in ENCRYPTED for one in config.listeners}
+    hosts = [one.host for one in config.listeners if one.name == own]
+    if has_tls.get(own) or all(host in _LOOPBACK for host in hosts):
+        return False
+    return any(is_encrypted for is_encrypted in has_tls.values())
 
 
 def _result(user: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:

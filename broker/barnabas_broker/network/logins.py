@@ -45,8 +45,13 @@ class Logins:
         disk: Disk,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         observer: LoginObserver | None = None,
+        of_brokers: ScramCredentials | None = None,
     ) -> None:
-        """Make the stages that the settings demand. Raises: ConfigError."""
+        """Make the stages that the settings demand.
+
+        `of_brokers` are the credentials by which brokers log in on their listener: never those of
+        the metadata (SEC-61). Raises: ConfigError.
+        """
         self.metrics = LoginMetrics()
         self._work = LoginWork(disk.run)
         self._spawn = spawn
@@ -61,7 +66,14 @@ class Logins:
         self.stages = {
             listener: LoginStage(
                 settings,
-                LoginVerdicts(settings, self._loaded, self._work, self.tokens.get(listener)),
+                LoginVerdicts(
+                    settings,
+                    self._loaded
+                    if listener != config.inter_broker_listener_name or of_brokers is None
+                    else LoadedCredentials(of_brokers, clock),
+                    self._work,
+                    self.tokens.get(listener),
+                ),
                 clock=clock,
                 rates=rates,
                 metrics=self.metrics,

@@ -20,7 +20,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from barnabas_broker.env.network import Network
+from barnabas_broker.network.peer_login import LOGIN_ERRORS, PeerLogin
 from barnabas_broker.network.tls_transport import EncryptionTurns, TlsTransport
+from barnabas_broker.security.broker_users import BrokerLogin
 from barnabas_protocol import codec
 from barnabas_protocol.connection.client import (
     ClientConnection,
@@ -81,11 +83,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         failure: Callable[[PeerLostError], Exception] = lambda error: error,
         context: ssl.SSLContext | None = None,
         encryption_turns: EncryptionTurns | None = None,
+        login: BrokerLogin | None = None,
     ) -> None:
         """Begin to connect; `on_end` is called once, when it is over, unless `close` ended it.
 
         `failure` makes what a caller gets for an error. With a context of TLS come the turns in
-        which this broker encrypts.
+        which this broker encrypts; with a log-in requests wait until that is through.
         """
         self.address = address
         self.is_ended = False
@@ -96,6 +99,8 @@ class PeerConnection(asyncio.BufferedProtocol):
             in_flight_max=IN_FLIGHT_MAX,
             waits_out_throttles=False,
         )
+        self._login = None if login is None else PeerLogin(self._receiver, login, client_id)
+        self._is_open = False  # requests may be sent
         self._on_end = on_end
         self._failure = failure
         self._encryption_turns = encryption_turns if context is not None else None
@@ -133,7 +138,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         in_flight.deadline = self._loop.call_later(
             timeout_ms / 1000, self._late, in_flight, type(request), timeout_ms
         )
-        if self._transport is not None:
+        if self._is_open:
+            assert self._transport is not None
             self._transport.writelines(buffers)
         else:
             in_flight.unsent = buffers
@@ -173,10 +179,32 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self.is_ended:
             self._transport.abort()
             return
+        if self._login is not None:
+            self._transport.writelines(self._login.begin())
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        """Send what has waited."""
+        assert self._transport is not None
+        self._is_open = True
         for entry in self._connection.in_flight:
             if entry.tag is not None and entry.tag.unsent is not None:
                 self._transport.writelines(entry.tag.unsent)
                 entry.tag.unsent = None
+
+    def _log_in(self, login: PeerLogin) -> None:
+        """Go on with the log-in. Raises: FrameError, RemoteProtocolError."""
+        assert self._transport is not None
+        try:
+            while (buffers := login.received()) is not None:
+                self._transport.writelines(buffers)
+        except LOGIN_ERRORS as error:
+            self._end(PeerLostError(f"the log-in failed: {error}"))
+            return
+        if login.is_through:
+            self._login = None
+            self._open()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Memory for the kernel to write to."""
@@ -189,6 +217,9 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._receiver.received(nbytes)
         connection = self._connection
         try:
+            if self._login is not None:
+                self._log_in(self._login)
+                return
             while not self.is_ended and (event := connection.next_event(0)) is not None:
                 assert type(event) is ResponseReceived
                 in_flight = event.tag

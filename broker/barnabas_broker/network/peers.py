@@ -18,6 +18,7 @@ from typing import Any
 from barnabas_broker.env.network import Network
 from barnabas_broker.network.peer_connection import PeerConnection, PeerLostError
 from barnabas_broker.network.tls_transport import EncryptionTurns
+from barnabas_broker.security.broker_users import BrokerLogin
 from barnabas_protocol.connection.framing import SharedBuffer
 
 Address = tuple[str, int]
@@ -62,6 +63,8 @@ class Peers:
         self._resolve = resolve
         self._client_id = client_id
         self._context = context
+        self.login: BrokerLogin | None = None
+        """How this broker logs in with others, where they want that."""
         self._encryption_turns = encryption_turns
         self._response_bytes_max = min(2 * request_bytes_max, (1 << 31) - 1)
         self._shared_buffer = SharedBuffer()
@@ -109,6 +112,7 @@ class Peers:
                 on_end=lambda error: self._connection_ended(key),
                 context=None if self._context is None else self._context(),
                 encryption_turns=self._encryption_turns,
+                login=self.login,
             )
         return connection
 

@@ -65,6 +65,8 @@ from barnabas_broker.security.audit.audit_writer import AuditWriter, FileSink, L
 from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.security.bootstrap_users import parse_bootstrap_users
 from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.broker_users import BrokerLogin, BrokerUsers
+from barnabas_broker.security.credentials import ScramCredentials
 from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.control_plane import ControlPlane
@@ -115,6 +117,8 @@ class Server:
             others=self.config.barnabas_other_broker_listeners,
             is_secured=self.authorizer is not None,
         )
+        self._broker_login: BrokerLogin | None = None
+        self._broker_credentials: ScramCredentials | None = None
         self._background = BackgroundTasks()
         self._has_admin_http = has_admin_http
         self._admin: DeferredAdminServer | None = None
@@ -158,7 +162,7 @@ class Server:
         logger.info("broker %d serves clients", self.logs.node_id)
 
     async def _start(self) -> None:
-        await self._disk.run(self.logs.open_directories)
+        await self._open_files()
         self._build()
         await self.control.recover()
         await self._read_first_users()
@@ -283,7 +287,7 @@ class Server:
         self.replicas = self.data.replicas
         self.groups = self.data.groups
         self.gate = RequestGate()
-        self.logins = Logins(config, clock=clock, disk=self._disk, spawn=self._background.spawn)
+        self.logins = self._make_logins()
         shared = (self.tls, encryption_turns, self.logins)
         self.listeners = Listeners(
             config, self._network, loop, self.turn, clock, self.gate, *shared
@@ -295,6 +299,32 @@ class Server:
             on_measured=self._choose_dispatch,
         )
         self.dynamic.subscribe(self._take_over_settings)
+
+    def _make_logins(self) -> Logins:
+        """How others log in here; and this broker elsewhere."""
+        self.connections.peers.login = self._broker_login
+        return Logins(
+            self.config,
+            clock=self._clock,
+            disk=self._disk,
+            spawn=self._background.spawn,
+            of_brokers=self._broker_credentials,
+        )
+
+    async def _open_files(self) -> None:
+        """Lock the log directories; read what brokers log in by, where they do so by SCRAM."""
+        await self._disk.run(self.logs.open_directories)
+        config = self.config
+        path = config.barnabas_broker_users_file
+        if path is None:
+            return
+        mechanisms = config.sasl[config.inter_broker_listener_name].mechanisms
+        try:
+            users = BrokerUsers.parse(await self._disk.run(self._disk.read_bytes, path))
+        except OSError as error:
+            raise ConfigError(f"barnabas.broker.users.file: {path}: {error.strerror}") from error
+        self._broker_login = users.login(mechanisms[0], self.broker_identity, self.logs.node_id)
+        self._broker_credentials = await self._disk.run(users.credentials, mechanisms, secret_bytes)
 
     async def _read_first_users(self) -> None:
         """Have the users of a file ready for a cluster that has no credentials (SEC-61)."""

@@ -59,6 +59,7 @@ def test_only_known_settings_are_ours() -> None:
     assert ours - kafka == {
         ("topic", "barnabas.flush.policy"),
         ("broker", "barnabas.broker.principals"),
+        ("broker", "barnabas.broker.users.file"),
         ("broker", "barnabas.other.broker.listeners"),
         # Kafka leaves these to the authorizer's own class.
         ("broker", "super.users"),

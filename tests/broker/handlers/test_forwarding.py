@@ -68,8 +68,11 @@ class Front:
         self.services = SimpleNamespace(
             channel=channel,
             authorizer=None,
+            audit=None,
             config=SimpleNamespace(
-                request_timeout_ms=request_timeout_ms, inter_broker_listener_name="PLAINTEXT"
+                request_timeout_ms=request_timeout_ms,
+                inter_broker_listener_name="PLAINTEXT",
+                listeners=(),
             ),
             spawn=self._spawn,
             apis={},
