@@ -172,7 +172,7 @@ def test_the_rule_that_decides_is_explained(cli: CommandLine) -> None:
         # Kafka hides settings of authorizers.
         "  but the super users are not shown: one may do everything",
     ]
-    assert cli.lines(*ask, "other")[0].startswith("denied: no rule is about this resource")
+    assert cli.lines(*ask, "other")[0].startswith("unknown: no rule is about this resource")
     matching = cli.json("acl", "list", "--resource", "topic", "--name", "f-secret", "--matching")
     assert {row["resource_name"] for row in matching} == {"f-", "f-secret"}
 
