@@ -18,10 +18,9 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.config.options import AdminOptions
 from barnabas_client.env import Clock
 from barnabas_client.errors import BarnabasError, RetriableError
-from barnabas_operator.certificates.authority_secret import secret_text
-from barnabas_operator.certificates.pem import CertificateError
+from barnabas_operator.gateway.client_access import ClientAccess, read_access
 from barnabas_operator.kubernetes.api import KubernetesApi
-from barnabas_operator.kubernetes.kinds import BROKER, SECRET
+from barnabas_operator.kubernetes.kinds import BROKER
 from barnabas_operator.kubernetes.objects import (
     BOOTSTRAP_SERVERS_ANNOTATION,
     annotations_of,
@@ -43,22 +42,12 @@ _CERTIFICATE_MS = 60_000
 _BACKOFF = ExponentialBackoff(3000, 60_000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientAccess:
-    """How a client of the operator connects; without a certificate in plain text."""
-
-    servers: str
-    bundle: str = ""
-    certificate: str = ""
-    key: str = field(default="", repr=False)
-
-
 @dataclass(slots=True)
 class _Cluster:
     """What is known of one cluster."""
 
     servers: str = ""
-    certificate: tuple[str, str] | None = None  # namespace and name of the operator's Secret
+    certificate: tuple[str, str] | None = None  # namespace and name of a Broker that is secure
     access: ClientAccess | None = None
     access_at_ms: int = 0
     admin: Admin | None = None
@@ -100,8 +89,8 @@ class AdminPool:
             cluster.servers, cluster.error, cluster.failures = servers, None, 0
             cluster.access = None
             is_secure = phase_of(broker) >= SecurityPhase.BROKERS and not cluster.is_elsewhere
-            secret = f"{name_of(broker)}-operator-certificate"
-            cluster.certificate = (namespace_of(broker), secret) if is_secure else None
+            mine = namespace_of(broker), name_of(broker)
+            cluster.certificate = mine if is_secure else None
 
     async def admin(self, namespace: str, name: str) -> Admin:
         """The started client of a Broker's cluster.
@@ -187,14 +176,8 @@ class AdminPool:
             "client_id": self._client_id,
             "default_api_timeout_ms": self._timeout_ms,
             "request_timeout_ms": self._timeout_ms,
+            **access.options(),
         }
-        if access.certificate:
-            options |= {
-                "security_protocol": "SSL",
-                "ssl_ca_pem": access.bundle,
-                "ssl_certificate_pem": access.certificate,
-                "ssl_key_pem": access.key,
-            }
         return Admin(access.servers, before_change=self._guard, **options)
 
     async def _access(self, cluster: _Cluster) -> ClientAccess:
@@ -207,18 +190,8 @@ class AdminPool:
         now = self._clock.monotonic_ms()
         if cluster.access is not None and now - cluster.access_at_ms < _CERTIFICATE_MS:
             return cluster.access
-        secret = await self._api.get(SECRET, *cluster.certificate)
-        try:
-            access = ClientAccess(
-                servers=cluster.servers,
-                bundle=secret_text(secret, "ca.crt"),
-                certificate=secret_text(secret, "tls.crt"),
-                key=secret_text(secret, "tls.key"),
-            )
-        except CertificateError as error:
-            raise RetriableError(f"the operator's certificate: {error}") from None
-        if not access.certificate:
-            raise RetriableError("the operator has no certificate for these brokers yet")
+        namespace, name = cluster.certificate
+        access = await read_access(self._api, namespace, name, cluster.servers)
         cluster.access, cluster.access_at_ms = access, now
         return access
 

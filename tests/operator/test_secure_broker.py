@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import uvloop
 
@@ -22,6 +23,8 @@ from barnabas_client.config.properties_file import client_settings_in
 from barnabas_client.env import SystemClock
 from barnabas_client.errors import AuthenticationError, AuthorizationError
 from barnabas_operator.certificates.pem import bundle_digest
+from barnabas_operator.gateway.broker_admin import BrokerAdmin
+from barnabas_operator.gateway.client_access import read_access
 from barnabas_operator.kubernetes.kinds import CONFIG_MAP, SECRET, STATEFUL_SET, USER
 from barnabas_operator.reconcile.user.user_reconciler import UserReconciler
 from barnabas_operator.settings import OperatorSettings
@@ -31,6 +34,8 @@ from tests.monitoring.secure_metrics import SECURE_METRICS
 from tests.operator.reconcile.broker.broker_world import NAME, NAMESPACE, BrokerWorld
 from tests.operator.reconcile.broker.secure_brokers import settings_of
 from tests.operator.user_manifests import user
+from tests.support.in_process_broker import eventually
+from tests.support.processes import free_port
 
 HOST = "localhost"
 KEY = Key(kind=KeyKind.USERS, namespace=NAMESPACE, name=NAME)
@@ -100,7 +105,8 @@ def broker_of(world: BrokerWorld, folder: Path) -> Server:
             **properties,
             "listeners": ",".join(f"{name}://{HOST}:0" for name in names),
             "log.dirs": str(folder / "data"),
-            "admin.http.port": "0",
+            "admin.http.port": str(free_port()),
+            "admin.http.socket": str(folder / "admin.sock"),
             "group.initial.rebalance.delay.ms": "0",
         }
     )
@@ -226,6 +232,43 @@ def test_both_passwords_log_in_while_a_rotation_overlaps(tmp_path: Path) -> None
                 await exchange(new, "orders.a", b"new")
                 with pytest.raises(AuthenticationError):
                     await exchange(former, "orders.a", b"former")
+        finally:
+            await server.stop()
+
+    uvloop.run(run())
+
+
+def test_the_admin_port_answers_operator_and_prometheus_and_nobody_else(tmp_path: Path) -> None:
+    """SEC-63, SEC-88: by certificate, by token; probes are open and tell one word."""
+    world = secure_world()
+
+    async def run() -> None:
+        server = broker_of(world, tmp_path)
+        await server.start()
+        port = server.config.admin_http_port
+        try:
+            access = await read_access(world.api, NAMESPACE, NAME)
+            admin, there = BrokerAdmin(port), {0: "127.0.0.1"}
+
+            async def is_told() -> bool:
+                return bool(await admin.statuses(there, access))
+
+            await eventually(is_told)
+            told = (await admin.statuses(there, access))[0]
+            bundle = secret_files(world, f"{NAME}-broker-certificates")["clients-ca.crt"]
+            assert told.tls["CERTIFICATES"].trust == bundle_digest(bundle)
+            assert await admin.statuses(there) == {}
+            token = secret_files(world, f"{NAME}-metrics")["token"]
+            url = f"https://127.0.0.1:{port}"
+            async with aiohttp.ClientSession() as session:
+                for path, headers, expected in (
+                    ("/metrics", {"Authorization": f"Bearer {token}"}, 200),
+                    ("/metrics", {"Authorization": "Bearer guessed"}, 401),
+                    ("/metrics", {}, 401),
+                    ("/live", {}, 200),
+                ):
+                    async with session.get(url + path, headers=headers, ssl=False) as answer:
+                        assert answer.status == expected, (path, headers)
         finally:
             await server.stop()
 

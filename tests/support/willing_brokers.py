@@ -147,7 +147,9 @@ class AllBrokers:
     async def cluster(self, namespace: str, name: str) -> Any:
         return Cluster(self.topics((namespace, name)))
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+    async def statuses(
+        self, addresses: Mapping[int, str], access: Any = None
+    ) -> dict[int, ProcessView]:
         return {
             node_id: ProcessView(
                 node_id=node_id, state="RUNNING", is_fenced=False, drain="running", size_bytes=0

@@ -7,11 +7,13 @@ does not, or no longer, take part in the cluster.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import aiohttp
 
+from barnabas_operator.gateway.client_access import ClientAccess
 from barnabas_operator.reconcile.broker.listener_plan import PLAIN
 from barnabas_operator.reconcile.broker.names import ADMIN_PORT
 from barnabas_operator.reconcile.broker.observed import ListenerTls, ProcessView
@@ -31,13 +33,21 @@ class BrokerAdmin:
         self._port = port
         self._timeout_seconds = timeout_seconds
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
-        """What the brokers at these addresses say; those that do not answer are absent."""
+    async def statuses(
+        self, addresses: Mapping[int, str], access: ClientAccess | None = None
+    ) -> dict[int, ProcessView]:
+        """What the brokers at these addresses say; those that do not answer are absent.
+
+        With `access` each is asked by TLS, and in plain text only where that allows it.
+        """
         if not addresses:
             return {}
+        context = None if access is None else access.pod_context()
         timeout = aiohttp.ClientTimeout(total=self._timeout_seconds)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            asked = (self._status(session, address) for address in addresses.values())
+            asked = (
+                self._either(session, address, context, access) for address in addresses.values()
+            )
             answers = await asyncio.gather(*asked)
         return {
             node_id: answer
@@ -45,10 +55,28 @@ class BrokerAdmin:
             if answer is not None
         }
 
-    async def _status(self, session: aiohttp.ClientSession, address: str) -> ProcessView | None:
+    async def _either(
+        self,
+        session: aiohttp.ClientSession,
+        address: str,
+        context: ssl.SSLContext | None,
+        access: ClientAccess | None,
+    ) -> ProcessView | None:
+        if context is not None and access is not None:
+            told = await self._status(session, address, context)
+            if told is not None or not access.allows_plain:
+                return told
+        return await self._status(session, address, None)
+
+    async def _status(
+        self, session: aiohttp.ClientSession, address: str, context: ssl.SSLContext | None
+    ) -> ProcessView | None:
         host = f"[{address}]" if ":" in address else address
+        scheme = "http" if context is None else "https"
         try:
-            async with session.get(f"http://{host}:{self._port}/status") as answer:
+            async with session.get(
+                f"{scheme}://{host}:{self._port}/status", ssl=context or True
+            ) as answer:
                 return process_view(await answer.json()) if answer.status == 200 else None
         except (TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError):
             return None

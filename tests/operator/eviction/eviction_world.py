@@ -120,7 +120,9 @@ class EvictionWorld:
     async def forget(self, namespace: str, name: str) -> None:
         self._asking -= 1
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+    async def statuses(
+        self, addresses: Mapping[int, str], access: Any = None
+    ) -> dict[int, ProcessView]:
         if self.is_silent:
             await asyncio.Event().wait()
         return {}

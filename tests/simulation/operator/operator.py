@@ -196,7 +196,9 @@ class BrokersFromAfar:
     async def observe(self) -> ClusterView:
         return await self.reached(self.brokers.view)
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+    async def statuses(
+        self, addresses: Mapping[int, str], access: Any = None
+    ) -> dict[int, ProcessView]:
         try:
             return await self.reached(lambda: self.brokers.process_views(sorted(addresses)))
         except BrokerUnreachableError:

@@ -11,6 +11,7 @@ pod mounts; the pods' own Secret holds bundles of anchors only.
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -54,6 +55,7 @@ from barnabas_operator.kubernetes.objects import (
 )
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.listener_plan import (
+    ADMIN_TOKEN,
     CERTIFICATES,
     CLIENTS_BUNDLE,
     CLUSTER_BUNDLE,
@@ -66,6 +68,7 @@ from barnabas_operator.reconcile.broker.ownership import is_ours, not_ours_text
 from barnabas_operator.security_spec import CertificateSource
 
 _RENEW_ANNOTATION = "barnabas.dev/renew"
+_TOKEN_BYTES = 24
 _AUTHORITY_HOURS = 5 * 365 * 24
 
 
@@ -137,6 +140,8 @@ class BrokerAuthorities:
             wanted, leaves_end = _leaves(spec, observed, cluster, present, now, cluster_domain)
             wanted[CLUSTER_BUNDLE] = cluster.bundle
             wanted[CLIENTS_BUNDLE] = clients.bundle
+            token = await self._metrics_token(broker, spec, cluster)
+            wanted[ADMIN_TOKEN] = f"{token}\n"
             has_written = await self._write(
                 spec, certificates, present, _encoded(wanted), owner=broker
             )
@@ -240,6 +245,15 @@ class BrokerAuthorities:
         pair = renewed(_pair(found, "tls"), cluster.signer, request, now)
         data = {"tls.crt": pair.chain, "tls.key": pair.key, "ca.crt": cluster.bundle}
         return await self._write(spec, name, found, _encoded(data), owner=broker)
+
+    async def _metrics_token(self, broker: Object, spec: BrokerSpec, cluster: HeldAuthority) -> str:
+        """The token by which Prometheus asks the admin port, with what it has to trust."""
+        name = names.metrics_token(spec.name)
+        found = await self._read(spec, name)
+        token = secret_text(found, "token") or secrets.token_urlsafe(_TOKEN_BYTES)
+        data = {"token": token, "ca.crt": cluster.bundle}
+        await self._write(spec, name, found, _encoded(data), owner=broker)
+        return token
 
     def _use(self, observed: Observed, present: Object | None, listener: str) -> AuthorityUse:
         """How far the cluster's authority has got: bundles, and leaves that brokers still show."""

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from barnabas_client.errors import BarnabasError
 from barnabas_operator.broker_spec import BrokerSpec
+from barnabas_operator.gateway.client_access import ClientAccess, read_access
 from barnabas_operator.kubernetes.api import KubernetesApi, KubernetesError, Object
 from barnabas_operator.kubernetes.kinds import (
     CONFIG_MAP,
@@ -53,6 +54,8 @@ from barnabas_operator.reconcile.broker.pod_warnings import (
     with_warning,
 )
 from barnabas_operator.reconcile.broker.properties import own_file
+from barnabas_operator.reconcile.broker.security_phase import read_phase
+from barnabas_operator.security_spec import SecurityPhase
 from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -93,8 +96,13 @@ class Clusters(Protocol):
 class Processes(Protocol):
     """Where brokers are asked how they are."""
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
-        """What the brokers at these addresses say; those that do not answer are absent."""
+    async def statuses(
+        self, addresses: Mapping[int, str], access: ClientAccess | None = None
+    ) -> dict[int, ProcessView]:
+        """What the brokers at these addresses say; those that do not answer are absent.
+
+        With `access` they are asked by TLS, and in plain text only where that allows it.
+        """
         ...
 
 
@@ -119,6 +127,7 @@ class BrokerObserver:
         """What is there. Raises: KubernetesError."""
         if spec.is_elsewhere:
             return Observed(cluster=await self._cluster(spec))
+        spec = replace(spec, phase=read_phase(status, is_new=False) or spec.phase)
         selector = f"{BROKER_LABEL}={spec.name}"
         found_set, pods, claims, config = await asyncio.gather(
             self._api.get(STATEFUL_SET, spec.namespace, spec.name),
@@ -224,7 +233,7 @@ class BrokerObserver:
         """What each broker says, and what all say together."""
         if spec.is_elsewhere:
             return {}, await self._cluster(spec)
-        asked = self._processes.statuses(_addresses(pods))
+        asked = self._processes.statuses(_addresses(pods), await self._access(spec))
         if any(pod.is_ready or pod.is_broker_ready for pod in pods.values()):
             processes, cluster = await asyncio.gather(asked, self._cluster(spec))
             return processes, cluster
@@ -233,6 +242,17 @@ class BrokerObserver:
         processes = await asked
         is_served = any(not process.is_fenced for process in processes.values())
         return processes, await self._cluster(spec) if is_served else None
+
+    async def _access(self, spec: BrokerSpec) -> ClientAccess | None:
+        """The operator's certificate, None where there is none yet or none is needed."""
+        if not spec.phase.has_certificates:
+            return None
+        try:
+            access = await read_access(self._api, spec.namespace, spec.name)
+        except BarnabasError:
+            return None
+        # Brokers of the phase before, or after it on the way back, have a plain admin port.
+        return replace(access, allows_plain=spec.phase <= SecurityPhase.BROKERS)
 
     async def _cluster(self, spec: BrokerSpec) -> ClusterView | None:
         try:

@@ -33,6 +33,9 @@ SECURE_REPLICATION = "REPLICATION_SSL"
 CLIENTS = "CLIENTS"
 CERTIFICATES = "CERTIFICATES"
 EXTERNAL = "EXTERNAL"
+ADMIN = "ADMIN"
+ADMIN_TOKEN = "admin-token"
+ADMIN_SOCKET = "/tmp/barnabas-admin.sock"
 TLS_PATH = "/etc/barnabas-tls"
 EXTERNAL_PATH = "/etc/barnabas-external-tls"
 CLUSTER_BUNDLE = "cluster-ca.crt"
@@ -114,6 +117,13 @@ class ListenerPlan:
         return self.security.has_authentication
 
     @property
+    def has_admin_tls(self) -> bool:
+        """Whether the admin port has TLS: from the phase on in which all brokers have listeners
+        with it, so that on the way back as on the way there it is known who may be plain.
+        """
+        return self.phase >= SecurityPhase.BROKERS
+
+    @property
     def bootstrap_port(self) -> int:
         """The port that clients begin with."""
         is_plain = self.phase < SecurityPhase.SECURE
@@ -159,6 +169,15 @@ class ListenerPlan:
             **_of(SECURE_REPLICATION, "ssl.client.auth", "required"),
             **_of(SECURE_REPLICATION, "ssl.truststore.location", f"{TLS_PATH}/{CLUSTER_BUNDLE}"),
         }
+        if self.has_admin_tls:
+            found |= {
+                "admin.http.protocol": "https",
+                "admin.http.principals": operator_principal(self.spec),
+                "admin.http.token.file": f"{TLS_PATH}/{ADMIN_TOKEN}",
+                "admin.http.socket": ADMIN_SOCKET,
+                **_of(ADMIN, "ssl.client.auth", "requested"),
+                **_of(ADMIN, "ssl.truststore.location", f"{TLS_PATH}/{CLUSTER_BUNDLE}"),
+            }
         match self.phase:
             case SecurityPhase.LISTENERS:
                 found["barnabas.other.broker.listeners"] = SECURE_REPLICATION

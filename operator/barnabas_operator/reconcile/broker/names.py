@@ -88,6 +88,11 @@ def broker_certificates(broker: str) -> str:
     return f"{broker}-broker-certificates"
 
 
+def metrics_token(broker: str) -> str:
+    """The Secret by which Prometheus asks the brokers' admin port."""
+    return f"{broker}-metrics"
+
+
 def operator_certificate(broker: str) -> str:
     """The Secret with the certificate by which the operator is known to the brokers."""
     return f"{broker}-operator-certificate"

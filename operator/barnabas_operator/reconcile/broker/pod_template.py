@@ -18,6 +18,7 @@ from barnabas_operator.broker_spec import DATA_VOLUME, BrokerSpec
 from barnabas_operator.kubernetes.objects import broker_labels
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.listener_plan import (
+    ADMIN_SOCKET,
     EXTERNAL_PATH,
     TLS_PATH,
     ListenerPlan,
@@ -107,26 +108,26 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
         ],
         "ports": ports,
         "startupProbe": {
-            "httpGet": _admin("/live"),
+            "httpGet": _admin(spec, "/live"),
             "periodSeconds": _STARTUP_PERIOD_SECONDS,
             "timeoutSeconds": 5,
             "failureThreshold": _RECOVERY_SECONDS_MAX // _STARTUP_PERIOD_SECONDS,
         },
         "livenessProbe": {
-            "httpGet": _admin("/live"),
+            "httpGet": _admin(spec, "/live"),
             "periodSeconds": 10,
             "timeoutSeconds": 10,
             "failureThreshold": 6,
         },
         "readinessProbe": {
-            "httpGet": _admin("/ready"),
+            "httpGet": _admin(spec, "/ready"),
             "periodSeconds": 2,
             "timeoutSeconds": 5,
             "failureThreshold": 3,
         },
         # What a broker says last is why it has ended: it is told in the status of the Broker.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "lifecycle": {"preStop": {"exec": {"command": _drain_command(drain_seconds)}}},
+        "lifecycle": {"preStop": {"exec": {"command": _drain_command(spec, drain_seconds)}}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -147,9 +148,15 @@ def _container(spec: BrokerSpec, image: str, cluster_domain: str) -> dict[str, A
     return container
 
 
-def _drain_command(seconds: int) -> list[str]:
-    """The broker takes a drain from its own pod only, not from the kubelet's address."""
-    return ["barnabas", "drain", "--admin-port", str(names.ADMIN_PORT), "--timeout", str(seconds)]
+def _drain_command(spec: BrokerSpec, seconds: int) -> list[str]:
+    """The broker takes a drain from its own pod only, not from the kubelet's address.
+
+    Where it wants certificates the pod's socket needs none, so no token is in a pod (SEC-63).
+    """
+    where = ["--admin-port", str(names.ADMIN_PORT)]
+    if ListenerPlan(spec=spec).has_admin_tls:
+        where = ["--admin-socket", ADMIN_SOCKET]
+    return ["barnabas", "drain", *where, "--timeout", str(seconds)]
 
 
 def _command(spec: BrokerSpec, cluster_domain: str) -> list[str]:
@@ -254,8 +261,10 @@ def _spread(spec: BrokerSpec) -> dict[str, Any]:
     }
 
 
-def _admin(path: str) -> dict[str, Any]:
-    return {"path": path, "port": "admin", "scheme": "HTTP"}
+def _admin(spec: BrokerSpec, path: str) -> dict[str, Any]:
+    """The kubelet asks without a certificate, and checks none."""
+    scheme = "HTTPS" if ListenerPlan(spec=spec).has_admin_tls else "HTTP"
+    return {"path": path, "port": "admin", "scheme": scheme}
 
 
 def _field(name: str, path: str) -> dict[str, Any]:

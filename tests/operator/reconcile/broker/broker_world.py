@@ -276,7 +276,9 @@ class BrokerWorld:
             ),
         )
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+    async def statuses(
+        self, addresses: Mapping[int, str], access: Any = None
+    ) -> dict[int, ProcessView]:
         return {
             node_id: ProcessView(
                 node_id=node_id,

@@ -29,7 +29,9 @@ class NobodyAnswers:
     async def admin(self, namespace: str, name: str) -> Any:
         raise AssertionError("no pod is ready, so nobody is asked")
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+    async def statuses(
+        self, addresses: Mapping[int, str], access: Any = None
+    ) -> dict[int, ProcessView]:
         return {}
 
 

@@ -109,6 +109,7 @@ def test_a_broker_understands_every_phase(
         "/etc/barnabas-tls/cluster-ca.crt",
     )
     assert tls.certificate_file == "/etc/barnabas-tls/broker-1.crt"
+    assert config.admin_http_protocol == ("https" if by_tls else "http")
     clients = config.tls["CERTIFICATES"]
     assert clients.truststore_file == "/etc/barnabas-tls/clients-ca.crt"
     assert config.sasl["CLIENTS"].mechanisms == ("SCRAM-SHA-512",)

@@ -172,7 +172,9 @@ class Silent:
     async def cluster(self, namespace: str, name: str) -> Any:
         raise AssertionError("nobody is ready, so nobody is asked")
 
-    async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+    async def statuses(
+        self, addresses: Mapping[int, str], access: Any = None
+    ) -> dict[int, ProcessView]:
         return {}
 
 
@@ -294,7 +296,9 @@ def test_brokers_that_serve_in_pods_that_are_not_ready_are_asked() -> None:
         async def observe(self) -> ClusterView:
             return ClusterView(cluster_id="c1")
 
-        async def statuses(self, addresses: Mapping[int, str]) -> dict[int, ProcessView]:
+        async def statuses(
+            self, addresses: Mapping[int, str], access: Any = None
+        ) -> dict[int, ProcessView]:
             return {
                 one: ProcessView(
                     node_id=one, state="RUNNING", is_fenced=False, drain="running", size_bytes=0
