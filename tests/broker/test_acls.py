@@ -17,6 +17,7 @@ ALICE = Principal.user("alice")
 SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "barnabas.broker.principals": "User:ANONYMOUS",
 }
 
 

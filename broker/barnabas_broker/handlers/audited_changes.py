@@ -81,9 +81,8 @@ def _note(
     for change in islice(left, LINES_MAX):
         failure = None if change.code == ErrorCode.NONE else ErrorCode(change.code).name
         audit.changed(kind, source, change.resource, failure=failure)
-    more = sum(1 for _ in left)
-    if more:
-        audit.changed(kind, source, f"({more} more)")
+    if next(left, None) is not None:
+        audit.changed(kind, source, "(and more)")
 
 
 def _topics(of: str) -> Callable[[Any, Any], Iterator[_Change]]:

@@ -4,7 +4,11 @@ Up to 500 in one request take effect together. Since version 2 the encoding is f
 adds a type of resource. Source: SEC-43.
 """
 
+from collections.abc import Sequence
+
+from barnabas_broker.controller.acls import ATOMIC_MAX
 from barnabas_broker.handlers.authorization import require_rights_change
+from barnabas_broker.handlers.request_limits import encode_checked
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.security.acl.acl import Acl
@@ -18,12 +22,20 @@ from barnabas_protocol.messages.create_acls import (
 
 async def handle(
     services: Services, in_flight: InFlightRequest, request: CreateAclsRequest
-) -> CreateAclsResponse:
-    """Make them as far as they are valid."""
+) -> CreateAclsResponse | bytes:
+    """Make them as far as they are valid; the response to very many is encoded already."""
     if services.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     require_rights_change(services, in_flight)
-    acls = [
+    if len(request.creations) <= ATOMIC_MAX:
+        return _response(await services.controller.create_acls(_acls(request)))
+    run = services.heavy_work.run
+    errors = await services.controller.create_acls(await run(in_flight, _acls, request))
+    return await run(in_flight, _encoded, in_flight, errors)
+
+
+def _acls(request: CreateAclsRequest) -> list[Acl]:
+    return [
         Acl(
             creation.resource_type,
             creation.resource_name,
@@ -35,7 +47,13 @@ async def handle(
         )
         for creation in request.creations
     ]
-    errors = await services.controller.create_acls(acls)
+
+
+def _encoded(in_flight: InFlightRequest, errors: Sequence[KafkaError | None]) -> bytes:
+    return encode_checked(in_flight, _response(errors))
+
+
+def _response(errors: Sequence[KafkaError | None]) -> CreateAclsResponse:
     return CreateAclsResponse(results=[_result(error) for error in errors])
 
 

@@ -24,6 +24,7 @@ from barnabas_protocol.messages.delete_acls import (
 
 LOOP_COMPARISONS_MAX: Final = 2_000
 """So many ACLs are compared with filters in a few milliseconds."""
+LOOP_FILTERS_MAX: Final = 200
 LOOP_ACLS_MAX: Final = 500
 """So many removed ACLs are put in a response in a few milliseconds."""
 
@@ -39,7 +40,7 @@ async def handle(
     run = services.heavy_work.run
 
     async def plan(acls: AclTable) -> Deletion:
-        if len(acls) * len(filters) <= LOOP_COMPARISONS_MAX:
+        if len(filters) <= LOOP_FILTERS_MAX and len(acls) * len(filters) <= LOOP_COMPARISONS_MAX:
             return plan_deletion(acls, filters)
         return await run(in_flight, plan_deletion, acls, filters)
 

@@ -15,6 +15,8 @@ from barnabas_protocol.acl import AclOperation, AclResourceType
 
 NAMES_MAX: Final = 500
 """Of one operation; whoever uses more is asked about the others each time."""
+NAME_LENGTH_MAX: Final = 249
+"""No topic has a longer name; a client may name what does not exist."""
 
 
 class AllowedNames:
@@ -59,6 +61,6 @@ class AllowedNames:
                 note(name, is_allowed)
             if not is_allowed:
                 refused.add(name)
-            elif len(known) < NAMES_MAX:
+            elif len(known) < NAMES_MAX and len(name) <= NAME_LENGTH_MAX:
                 known.add(name)
         return refused

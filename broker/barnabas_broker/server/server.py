@@ -60,6 +60,7 @@ from barnabas_broker.security.acl.standard_authorizer import (
     standard_authorizer,
 )
 from barnabas_broker.security.audit.audit import Audit, is_audited
+from barnabas_broker.security.audit.audit_event import AuditKind, AuditSource
 from barnabas_broker.security.audit.audit_log import HOUR_MS, AuditLog
 from barnabas_broker.security.audit.audit_writer import AuditWriter, FileSink, LoggerSink
 from barnabas_broker.security.authorizer import Authorizer
@@ -128,6 +129,7 @@ class Server:
         self._starting: asyncio.Task[None] | None = None
         self.collector = MetricsCollector()
         self._audit_writer: AuditWriter | None = None
+        self.audit: Audit | None = None
         self.publisher = MetadataPublisher()
         self.logs = LogManager(
             self.config,
@@ -523,14 +525,22 @@ class Server:
         """Begin to give leaderships away and say how far that is: what `/drain` does."""
         if self.state not in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN):
             return {"phase": self.state.name.lower(), "leaders": 0}
+        self._note_drain("begin")
         return await self.membership.drainer.asked(timeout_ms)
 
     async def undrain(self) -> dict[str, Any]:
         """Serve on after a drain, unless the process is stopping: what `/undrain` does."""
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._is_stopping:
             self.membership.drainer.undo()
+            self._note_drain("undo")
             self.state = move(self.state, BrokerState.RUNNING)
         return {"state": self.state.name.lower()}
+
+    def _note_drain(self, operation: str) -> None:
+        """Tell the audit log of what the admin HTTP was asked to do."""
+        if self.audit is not None:
+            broker = f"BROKER:{self.logs.node_id}"
+            self.audit.changed(AuditKind.DRAIN, AuditSource(), broker, operation=operation)
 
     def _begin_drain(self) -> None:
         self.state = move(self.state, BrokerState.PENDING_CONTROLLED_SHUTDOWN)

@@ -29,7 +29,7 @@ from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType
 LOOP_ACLS_MAX: Final = 500
 """So many changes are indexed in some milliseconds."""
 DECISIONS_KEPT: Final = 20_000
-KEPT_NAME_LENGTH_MAX: Final = 256
+KEPT_LENGTH_MAX: Final = 256
 """Clients may name any number of resources of any length; beyond this, they are decided anew."""
 # What Kafka asks about first in place of any resource of a type; to be as it is.
 _ANY_RESOURCE: Final = "hardcode"
@@ -221,8 +221,8 @@ class StandardAuthorizer:
         is_allowed = decisions.get(question)
         if is_allowed is None:
             is_allowed = self._decided(*question)
-            name = question[-1]
-            if name is None or len(name) <= KEPT_NAME_LENGTH_MAX:
+            principal, *_, name = question
+            if len(name or "") <= KEPT_LENGTH_MAX and len(principal.name) <= KEPT_LENGTH_MAX:
                 if len(decisions) >= DECISIONS_KEPT:
                     decisions.clear()
                 decisions[question] = is_allowed

@@ -102,6 +102,8 @@ class Audit:
             and self.log.is_first_access(str(principal), operation, (resource_type, name))
         ):
             return
+        if self.log.drops(str(principal)):
+            return
         self.log.note(
             AuditEvent(
                 AuditKind.ACCESS,

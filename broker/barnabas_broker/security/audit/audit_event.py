@@ -104,12 +104,25 @@ def line_of(event: AuditEvent, *, wall_ms: int, node_id: int, repeated: int) -> 
         "repeated": repeated,
     }
     told = {
-        name: _cut(value) if isinstance(value, str) else value
+        name: cut(value) if isinstance(value, str) else value
         for name, value in fields.items()
         if value not in ("", -1)
     }
     return json.dumps(told, ensure_ascii=True, separators=(",", ":"))
 
 
-def _cut(text: str) -> str:
+def shortened(event: AuditEvent) -> AuditEvent:
+    """The same event with no longer texts than a line has: it may be kept for a while."""
+    source = event.source
+    if all(
+        len(text) <= TEXT_LENGTH_MAX
+        for text in (source.principal, source.client_id, event.resource, event.rule)
+    ):
+        return event
+    source = source._replace(principal=cut(source.principal), client_id=cut(source.client_id))
+    return event._replace(source=source, resource=cut(event.resource), rule=cut(event.rule))
+
+
+def cut(text: str) -> str:
+    """A text as a line has it."""
     return text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 3]}..."

@@ -23,7 +23,9 @@ from barnabas_broker.security.audit.audit_event import (
     AuditKind,
     AuditOutcome,
     AuditSource,
+    cut,
     line_of,
+    shortened,
 )
 
 WAITING_MAX: Final = 5_000
@@ -84,7 +86,7 @@ class AuditLog:
         self._recent: dict[tuple[object, ...], _Recent] = {}
         self._of_principals: dict[str, int] = {}
         self._second_began_ms = clock.monotonic_ms()
-        self._accesses: set[tuple[object, ...]] = set()
+        self._accesses: set[int] = set()
         self._hour = clock.monotonic_ms() // HOUR_MS
         self._dropped_untold = 0
         self.dropped_count = 0
@@ -94,6 +96,7 @@ class AuditLog:
     def note(self, event: AuditEvent) -> None:
         """Take an event, which gets a line now, or is counted in a later one."""
         self.event_count += 1
+        event = shortened(event)
         now_ms = self._clock.monotonic_ms()
         recent = self._recent.get(event.sameness)
         if recent is not None and now_ms - recent.told_ms < SECOND_MS:
@@ -111,13 +114,26 @@ class AuditLog:
         if self._tell(event, 1, now_ms):
             self._recent[event.sameness] = _Recent(event, now_ms)
 
+    def drops(self, principal: str) -> bool:
+        """Whether a principal has had its lines of this second; then one more event is counted.
+
+        Nothing more is made of such an event: a request may name thousands of resources.
+        """
+        if self._clock.monotonic_ms() - self._second_began_ms >= SECOND_MS:
+            return False
+        if self._of_principals.get(cut(principal), 0) < LINES_OF_PRINCIPAL_MAX:
+            return False
+        self.event_count += 1
+        self._drop(1)
+        return True
+
     def is_first_access(self, principal: str, operation: int, resource: tuple[int, str]) -> bool:
         """Whether an allowed access is the first of its kind in this hour, which it is then."""
         hour = self._clock.monotonic_ms() // HOUR_MS
         if hour != self._hour:
             self._hour = hour
             self._accesses.clear()
-        access = (principal, operation, resource)
+        access = hash((principal, operation, resource))  # names may be long
         if access in self._accesses:
             return False
         if len(self._accesses) >= ACCESSES_MAX:

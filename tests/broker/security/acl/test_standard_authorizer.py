@@ -8,7 +8,7 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_broker.security.acl.standard_authorizer import (
     DECISIONS_KEPT,
-    KEPT_NAME_LENGTH_MAX,
+    KEPT_LENGTH_MAX,
     Mode,
     StandardAuthorizer,
     standard_authorizer,
@@ -110,7 +110,7 @@ def test_kept_decisions_are_bounded_in_number_and_in_size() -> None:
     of = authorizer(ALLOW_A)
     for number in range(DECISIONS_KEPT + 10):
         assert not of.is_allowed(ALICE, HOST, READ, GROUP, f"g{number}")
-    of.is_allowed(ALICE, HOST, READ, GROUP, "g" * (KEPT_NAME_LENGTH_MAX + 1))
+    of.is_allowed(ALICE, HOST, READ, GROUP, "g" * (KEPT_LENGTH_MAX + 1))
     assert of.kept_count <= DECISIONS_KEPT
     assert of.check_count == DECISIONS_KEPT + 11
     assert of.denial_count == of.check_count
