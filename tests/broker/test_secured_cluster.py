@@ -13,7 +13,12 @@ import uvloop
 from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
 from barnabas_broker.server import Server
-from barnabas_client import Consumer, Producer
+from barnabas_client import AcknowledgeType, Consumer, Producer, ShareConsumer
+from barnabas_client.admin.admin import Admin
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.consumer import ConsumerRecord
+from barnabas_client.share import ShareRecord
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import (
@@ -25,6 +30,7 @@ from barnabas_protocol.messages import (
     metadata_fetch,
     metadata_promise,
 )
+from tests.simulation import requests
 from tests.support.in_process_broker import eventually
 from tests.support.in_process_cluster import CLUSTER_ID, controller_of
 from tests.support.raw_client import RawClient
@@ -161,6 +167,56 @@ def test_it_elects_serves_and_fails_over(certificates: Certificates, tmp_path: P
             await again.start()
             servers[servers.index(old)] = again
             assert again.is_ready
+
+    uvloop.run(asyncio.wait_for(run(), DEADLINE_SECONDS))
+
+
+def test_brokers_write_dead_letters_where_a_topic_permits_them(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    """SHR-35: no right of any client's is needed, and brokers get none on other topics."""
+
+    async def run() -> None:
+        async with secured_cluster(certificates, tmp_path) as servers:
+            settings = certificates.client_settings(servers[0], certificates.admin)
+            permitted = {"errors.deadletterqueue.group.enable": "true"}
+            async with Admin(**settings) as admin:
+                # Led by different brokers.
+                orders = NewTopic(name="orders", replica_assignment={0: [0, 1, 2]})
+                letters = NewTopic(
+                    name="dlq.orders", replica_assignment={0: [1, 2, 0]}, configs=permitted
+                )
+                (await admin.topics.create([orders, letters])).unwrap()
+                changes = [
+                    ConfigChange.set("share.auto.offset.reset", "earliest"),
+                    ConfigChange.set("errors.deadletterqueue.topic.name", "dlq.orders"),
+                ]
+                (await admin.configs.alter({ConfigResource.group("packers"): changes})).unwrap()
+            async with Producer(acks="all", **settings) as producer:
+                await producer.send("orders", b"bad")
+            group: dict[str, Any] = {
+                "group_id": "packers",
+                "share_acknowledgement_mode": "explicit",
+            }
+            async with ShareConsumer(**settings, **group) as packer:
+                packer.subscribe(["orders"])
+                records: list[ShareRecord] = []
+                while not records:
+                    records = await packer.poll(timeout_ms=500)
+                packer.acknowledge(records[0], AcknowledgeType.REJECT)
+                assert not any((await packer.commit()).values())
+                read: list[ConsumerRecord] = []
+                async with Consumer(**settings, auto_offset_reset="earliest") as consumer:
+                    consumer.assign([("dlq.orders", 0)])
+                    while not read:
+                        read += await consumer.poll(timeout_ms=500)
+            assert dict(read[0].headers)["__dlq.errors.topic"] == b"orders"
+            broker = certificates.of_node[2]
+            async with await certificates.connect(servers[0].replication_port, broker) as peer:
+                answer = await requests.append(
+                    peer, requests.append_request("orders", 0, [b"forged"])
+                )
+            assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     uvloop.run(asyncio.wait_for(run(), DEADLINE_SECONDS))
 

@@ -1,7 +1,7 @@
 """What of a Produce request its client may append, where there is an authorizer.
 
 A transactional batch needs a transactional id that the client may use, whatever else the request
-holds; of the topics each is judged by itself. Source: SEC-46.
+holds; of the topics each is judged by itself. Source: SEC-46, SHR-35.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from barnabas_broker.handlers.authorization import refused_topics, require
+from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.metadata.image import RESOURCE_TOPIC
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.leader.delayed_produce import Done, ProduceResult, TopicRecords
 from barnabas_broker.security.authorizer import Authorizer
@@ -46,9 +48,14 @@ def writable(
     entries: TopicRecords,
     done: Done,
 ) -> tuple[TopicRecords, Done]:
-    """What the client may append, and what takes its results and adds those of the rest."""
+    """What the client may append, and what takes its results and adds those of the rest.
+
+    Brokers append dead letters of share groups, where a topic permits those (SHR-35).
+    """
     names = {topic_partition.topic for topic_partition, _, _ in entries}
     names.discard("")  # of an id that no topic has
+    if is_of_brokers(services, in_flight):
+        names = {name for name in names if not _takes_dead_letters(services, name)}
     unwritable = refused_topics(services, authorizer, in_flight, AclOperation.WRITE, names)
     if not unwritable:
         return entries, done
@@ -60,6 +67,11 @@ def writable(
     }
     rest = [entry for place, entry in enumerate(entries) if place not in refused]
     return rest, partial(_done_with_refused, done, refused)
+
+
+def _takes_dead_letters(services: Services, topic: str) -> bool:
+    overrides = services.image.config_overrides(RESOURCE_TOPIC, topic)
+    return services.dynamic.log_config(overrides).errors_deadletterqueue_group_enable
 
 
 def _done_with_refused(

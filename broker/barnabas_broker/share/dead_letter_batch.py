@@ -10,6 +10,7 @@ key and value, and so does what the topic for dead letters could not hold with t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -93,7 +94,8 @@ class _Walk:
     """Goes over what was read, and finds the records that become dead letters."""
 
     def __init__(self, letters: Sequence[DeadLetters], next_offset: int, copies: bool) -> None:
-        self._letters = [one for one in letters if one.last_offset >= next_offset]
+        # Those that are not behind the walk: a read has thousands of batches, and each looks here.
+        self._letters = deque(one for one in letters if one.last_offset >= next_offset)
         self._copies = copies
         self.known_end = next_offset  # below it each record has been found
 
@@ -102,13 +104,21 @@ class _Walk:
         begin = self.known_end
         for buffer in read or ():
             for position, header in iterate_headers(buffer):
+                if not self._letters:
+                    return
                 if header.last_offset >= self.known_end:
                     yield from self._over_batch(buffer, position, header)
-                    self.known_end = header.last_offset + 1
+                    self._behind(header.last_offset)
         if self.known_end == begin and self._letters:
             end = self._letters[-1].last_offset
             yield from self._all(begin, end)
-            self.known_end = end + 1
+            self._behind(end)
+
+    def _behind(self, offset: int) -> None:
+        """Go on behind an offset."""
+        self.known_end = offset + 1
+        while self._letters and self._letters[0].last_offset <= offset:
+            self._letters.popleft()
 
     def _over_batch(
         self, buffer: Buffer, position: int, header: BatchHeader

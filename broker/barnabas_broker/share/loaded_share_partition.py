@@ -356,16 +356,23 @@ class LoadedSharePartition:
                 write = self.records.take_write()
                 if write is None:
                     break
-                is_written = await self._write_one(write)
-                if not is_written and self.records.is_archiving_unwritten:
+                code = await self._write_one(write)
+                if code is ErrorCode.NONE or not self.records.is_archiving_unwritten:
+                    continue
+                if code is ErrorCode.INVALID_REQUEST:
+                    # Nothing is kept any more: the group has been deleted.
+                    self.fence()
+                else:
                     # It is tried until it succeeds; others that wait may fail the same way.
                     await asyncio.sleep(WRITE_PAUSE_MS / 1000)
         finally:
             self._is_writing = False
         self._on_change(self)
 
-    async def _write_one(self, write: StateWrite) -> bool:
+    async def _write_one(self, write: StateWrite) -> ErrorCode:
+        """Write, and take the outcome over; returns what the share coordinator has responded."""
         failure: KafkaError | None = None
+        code = ErrorCode.NONE
         try:
             await self._context.persister().write(
                 self.key,
@@ -381,11 +388,14 @@ class LoadedSharePartition:
             failure = for_clients(error)
             self._context.metrics.failed_writes += 1
             logger.info("share partition %s: a write failed: %s", self.key, error)
-            if isinstance(error, KafkaError) and error.code in _FENCING:
-                self.fence(failure.code)
+            code = failure.code
+            if isinstance(error, KafkaError):
+                code = error.code
+                if code in _FENCING:
+                    self.fence(failure.code)
         self.records.finish_write(write, failure)
         self.changed()
-        return failure is None
+        return code
 
     async def _send_dead_letters(self) -> None:
         """Write what is Archiving to the topic for dead letters, and archive it (SHR-36)."""

@@ -185,3 +185,23 @@ def test_a_batch_has_a_bound_of_records() -> None:
     """SHR-36: the work of one batch is bounded."""
     built = build([DeadLetters(0, 5_000, 1, REJECTED)], readable=False)
     assert (built.record_count, built.next_offset) == (RECORDS_MAX, RECORDS_MAX)
+
+
+def test_the_work_of_a_batch_does_not_grow_with_the_square_of_what_is_rejected() -> None:
+    """SHR-36: thousands of batches were read, and each looked at thousands of letters."""
+    looked_at = 0
+
+    class Counted(DeadLetters):
+        """Counts how often anybody asks where it ends."""
+
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> object:
+            nonlocal looked_at
+            looked_at += name == "last_offset"
+            return super().__getattribute__(name)
+
+    letters: list[DeadLetters] = [Counted(2 * n, 2 * n, 1, REJECTED) for n in range(900)]
+    built = build(letters, *(batch(n) for n in range(4_000)))
+    assert built.record_count == 900
+    assert looked_at < 20 * 4_000

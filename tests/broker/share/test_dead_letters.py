@@ -69,7 +69,7 @@ def test_a_write_that_fails_again_and_again_is_tried_once_a_second() -> None:
         member = bench.member()
         for _ in range(2):
             assert await member.acquire()
-            bench.persister.failures["write"] = [ErrorCode.INVALID_REQUEST] * 20
+            bench.persister.failures["write"] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 20
             await asyncio.sleep(1.1)
         before = len(bench.persister.failures["write"])
         await asyncio.sleep(10)
@@ -78,6 +78,28 @@ def test_a_write_that_fails_again_and_again_is_tried_once_a_second() -> None:
         bench.persister.failures["write"] = []
         await until(lambda: kept(bench) == (1, ()))
         assert bench.broker.dead_letters.written == [DeadLetters(0, 0, 2, DELIVERY_COUNT)]
+
+    share(scenario)
+
+
+def test_a_group_that_is_deleted_meanwhile_is_not_written_for_ever() -> None:
+    """SHR-32, SHR-36: nothing is kept of it that could be Archiving."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.broker.change(has_dead_letters=True, delivery_count_limit=2)
+        bench.produce(1)
+        for name in ("m1", "m2"):
+            member = bench.member(name)
+            assert await member.acquire()
+            bench.persister.failures["write"] = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * (
+                3 if name == "m2" else 0
+            )
+            member.connection.close()
+            await asyncio.sleep(0.1)
+        assert key() in bench.broker.shares.loaded
+        await bench.persister.delete(key())
+        await until(lambda: not bench.broker.shares.loaded)
+        assert not bench.broker.dead_letters.begun
 
     share(scenario)
 

@@ -57,6 +57,7 @@ from barnabas_broker.share.record_states import RecordState
 from barnabas_broker.share.share_partition import SharePartition
 from barnabas_broker.share.share_settings import ShareSettings
 from barnabas_broker.share.transition import StateWrite
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages import fetch
 from barnabas_protocol.records.batch import BatchHeader
@@ -493,12 +494,12 @@ BUGS: dict[str, Bug] = {
 # Share groups.
 
 
-async def _write_some(self: LoadedSharePartition, write: StateWrite) -> bool:
+async def _write_some(self: LoadedSharePartition, write: StateWrite) -> ErrorCode:
     if write.start_offset % 2:
         return await _write_one(self, write)
     self.records.finish_write(write, None)
     self.changed()
-    return True
+    return ErrorCode.NONE
 
 
 async def _lose_dead_letters(self: TopicDeadLetterWriter, *_: object, **__: object) -> None:
