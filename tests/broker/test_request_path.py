@@ -21,3 +21,16 @@ def test_requests_run_through_few_modules(tmp_path: Path) -> None:
         path = paths[name]
         assert len(path.modules) <= modules_max, (name, sorted(path.modules))
         assert path.move_count <= moves_max, (name, path.moves)
+
+
+def test_a_request_without_tls_runs_through_nothing_of_tls(tmp_path: Path) -> None:
+    """SEC-115: whoever speaks plainly pays nothing for those who do not."""
+    paths = asyncio.run(measure(tmp_path))
+    words = ("tls", "handshakes", "half_open", "login", "principal_mapping")
+    found = {
+        module
+        for path in paths.values()
+        for module in path.modules
+        if any(word in module.rpartition(".")[2] for word in words)
+    }
+    assert found == set()

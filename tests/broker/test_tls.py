@@ -1,6 +1,7 @@
 """Brokers with TLS, from the outside: real sockets, our client, brokers among themselves."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ import uvloop
 
 from barnabas_broker.server import Server
 from barnabas_client import Consumer, Producer
-from tests.support.in_process_broker import broker_on, running_broker
+from tests.support.broker_settings import alter
+from tests.support.in_process_broker import broker_on, eventually, running_broker
 from tests.support.in_process_cluster import CLUSTER_ID
+from tests.support.raw_client import RawClient
 from tests.support.tls_files import TlsFiles
 
 HOST = "localhost"
@@ -142,3 +145,54 @@ def test_brokers_reach_one_another_by_tls_with_certificates(
                 await server.stop()
 
     uvloop.run(run())
+
+
+def test_an_administrator_renews_a_certificate_by_another_path(
+    tmp_path: Path, files: TlsFiles
+) -> None:
+    """SEC-5: KIP-226; what cannot serve is told in `/status`, and the old stays."""
+
+    async def run() -> None:
+        key, certificate = (
+            f"listener.name.out.barnabas.ssl.{what}.file" for what in ("key", "certificate")
+        )
+        async with running_broker(
+            tmp_path / "data",
+            **{
+                "listeners": f"OUT://{HOST}:0,OPEN://{HOST}:0,REPLICATION://127.0.0.1:0",
+                "listener.security.protocol.map": "OUT:SSL,OPEN:PLAINTEXT",
+                key: str(files.broker_key),
+                certificate: str(files.broker_certificate),
+            },
+        ) as server:
+            tls = server.tls.by_listener["OUT"]
+            before = tls.loaded.material.fingerprint
+            other = TlsFiles(tmp_path / "other").create(HOST)
+            open_port = server.listeners.named("OPEN").port
+            async with Producer(**client_settings(files, server, certificate=False)) as producer:
+                await producer.send("topic", b"1")
+                await producer.flush()
+                async with await RawClient.connect(open_port, HOST) as client:
+                    assert await alter(client, "ssl.keystore.location", "0", "x") != 0
+                    assert await alter(client, certificate, "0", str(other.broker_certificate)) == 0
+                    await until(lambda: tls.failed_reloads == 1)
+                    refused = server.status()["tls"]["OUT"]["refused"]
+                    assert "the key is not that of the certificate" in refused
+                    assert tls.loaded.material.fingerprint == before
+                    assert await alter(client, key, "0", str(other.broker_key)) == 0
+                    await until(lambda: tls.loaded.material.fingerprint != before)
+                    assert server.status()["tls"]["OUT"]["refused"] is None
+                await producer.send("topic", b"2")  # by the connection that it has
+                await producer.flush()
+            async with Producer(**client_settings(other, server, certificate=False)) as producer:
+                await producer.send("topic", b"3")
+                await producer.flush()
+
+    uvloop.run(run())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async def held() -> bool:
+        return holds()
+
+    await eventually(held)

@@ -25,7 +25,9 @@ from barnabas_broker.config.definitions import (
     Value,
     value_text,
 )
+from barnabas_broker.config.listener_properties import split_listener_key
 from barnabas_broker.config.listeners import parse_connection_overrides
+from barnabas_broker.config.tls_settings import TLS_BY_KEY
 from barnabas_broker.config.topic import LogConfig, check_broker_value, effective_value
 
 logger = logging.getLogger(__name__)
@@ -162,11 +164,17 @@ class DynamicConfig:
     def describe_broker(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
         """All settings of this broker, or those of the keys that exist."""
         wanted = None if keys is None else frozenset(keys)
+        rows = {**parse.BY_KEY, **self._rows_of_listeners()}
         return [
-            self._describe_broker_setting(setting, self.values.get(setting.name, setting.default))
-            for setting in parse.BY_KEY.values()
-            if wanted is None or setting.name in wanted
+            self._describe_broker_setting(key, setting, self.values.get(key, setting.default))
+            for key, setting in rows.items()
+            if wanted is None or key in wanted
         ]
+
+    def _rows_of_listeners(self) -> dict[str, BrokerSetting]:
+        """The rows of what is given for single listeners, by the whole keys."""
+        rows = {key: parse.row_of(key) for key in self.values if split_listener_key(key)}
+        return {key: row for key, row in sorted(rows.items()) if row is not None}
 
     def describe_cluster_default(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
         """The settings that are dynamically set for all brokers, and no others."""
@@ -175,7 +183,7 @@ class DynamicConfig:
         for key, value in sorted(self._cluster.items()):
             if wanted is not None and key not in wanted:
                 continue
-            entry = self._describe_broker_setting(parse.BY_KEY[key], value)
+            entry = self._describe_broker_setting(key, parse.BY_KEY[key], value)
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER
             synonyms = tuple(item for item in entry.synonyms if item.source == source)
             described.append(entry._replace(source=source, synonyms=synonyms, is_default=False))
@@ -189,7 +197,8 @@ class DynamicConfig:
         if setting.name in overrides:
             synonyms.append(Synonym(setting.name, value, ConfigSource.DYNAMIC_TOPIC))
         if setting.broker_keys:
-            synonyms += self._broker_synonyms(setting.broker_keys[0][0])
+            first = setting.broker_keys[0][0]
+            synonyms += self._broker_synonyms(first, parse.BY_KEY[first])
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         return DescribedConfig(
             setting.name,
@@ -253,11 +262,13 @@ class DynamicConfig:
             )
         return described
 
-    def _describe_broker_setting(self, setting: BrokerSetting, text: str | None) -> DescribedConfig:
-        synonyms = self._broker_synonyms(setting.name)
+    def _describe_broker_setting(
+        self, key: str, setting: BrokerSetting, text: str | None
+    ) -> DescribedConfig:
+        synonyms = self._broker_synonyms(key, setting)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         return DescribedConfig(
-            setting.name,
+            key,
             None if setting.is_sensitive else setting.text_of(text),
             source,
             source == ConfigSource.DEFAULT,
@@ -268,8 +279,9 @@ class DynamicConfig:
             setting.why,
         )
 
-    def _broker_synonyms(self, key: str) -> list[Synonym]:
-        keys = _SYNONYM_KEYS.get(key, (key,))
+    def _broker_synonyms(self, key: str, setting: BrokerSetting) -> list[Synonym]:
+        split = split_listener_key(key)
+        keys = _SYNONYM_KEYS.get(key, (key,) if split is None else (key, split.key))
         found: list[Synonym] = []
         for level, source in (
             (self._own, ConfigSource.DYNAMIC_BROKER),
@@ -281,12 +293,13 @@ class DynamicConfig:
                 if text is not None:
                     found.append(Synonym(name, text, source))
         for name in keys:
-            default = parse.BY_KEY[name].default
+            row = parse.BY_KEY.get(name)
+            default = None if row is None else row.default
             if default is not None:
                 found.append(Synonym(name, default, ConfigSource.DEFAULT))
         while found and found[0].key != key:
             del found[0]
-        if parse.BY_KEY[key].is_sensitive:
+        if setting.is_sensitive:
             found = [item._replace(value=None) for item in found]
         return found
 
@@ -299,12 +312,12 @@ def validate_broker_config(
     `values` are those in force. Raises: ConfigError.
     """
     for key, text in overrides.items():
-        setting = parse.BY_KEY.get(key)
+        setting = parse.row_of(key)
         if setting is None:
             continue  # Kafka stores keys that it does not know: plug-ins read them
-        if not setting.is_dynamic:
+        if not setting.is_dynamic or not _may_change_there(key):
             raise ConfigError(f"Cannot update these configs dynamically: Set({key})")
-        if key.startswith("ssl."):
+        if key.startswith("ssl.") or key in TLS_BY_KEY:
             raise ConfigError(
                 "These security configs can be dynamically updated only per-listener using the "
                 f"listener prefix: HashSet({key})"
@@ -318,6 +331,15 @@ def validate_broker_config(
         _check_value(key, text)
         if key in _THREAD_KEYS and isinstance(value, int):
             _check_thread_count(setting, value, values)
+
+
+def _may_change_there(key: str) -> bool:
+    """Whether a key of a single listener may change while the broker runs: those of TLS may.
+
+    No class and no address is taken from a request (CVE-2023-25194, CVE-2025-27817).
+    """
+    split = split_listener_key(key)
+    return split is None or split.key in TLS_BY_KEY
 
 
 def _check_value(key: str, text: str) -> None:
@@ -345,8 +367,10 @@ def _check_thread_count(setting: BrokerSetting, new: int, values: Mapping[str, s
 def _applicable(overrides: Mapping[str, str]) -> dict[str, str]:
     applied: dict[str, str] = {}
     for key, text in overrides.items():
-        setting = parse.BY_KEY.get(key)
-        if setting is None or setting.update not in (PER_BROKER, CLUSTER_WIDE):
+        setting = parse.row_of(key)
+        if setting is None or not _may_change_there(key):
+            continue
+        if setting.update not in (PER_BROKER, CLUSTER_WIDE):
             continue
         try:
             setting.parse(text)

@@ -103,7 +103,8 @@ class Listener:
             tls.identity_of if tls is not None and security_protocol == "SSL" else None
         )
         self._handshakes = handshakes
-        self._half_open_count = 0  # of this listener
+        self._half_open_count = 0  # handshakes of this listener
+        self._logging_in: set[Session] = set()
         self._port = port
         self._network = network
         self._limits = limits
@@ -180,12 +181,24 @@ class Listener:
             session.abort()
             return False
         limit, cut_ms = self._enter(session.host)
+        if limit is None and self.login is not None and self._handshakes is not None:
+            limit = self._handshakes.half_open.enter(session.host)
+            if limit is None:
+                self._logging_in.add(session)
+            else:
+                self._limits.leave(session.host)
         if limit is not None:
             self._count_refused(limit, session.peer)
             self._refuse(session, cut_ms)
             return False
         self._take(session)
         return True
+
+    def logged_in(self, session: Session) -> None:
+        """Count a connection as half-open no more (SEC-8)."""
+        if session in self._logging_in and self._handshakes is not None:
+            self._logging_in.discard(session)
+            self._handshakes.half_open.leave(session.host)
 
     def _take(self, session: Session) -> None:
         self.sessions[session] = None
@@ -243,8 +256,10 @@ class Listener:
         """Take over a connection that has been counted since it was accepted."""
         assert self._handshakes is not None
         self._half_open_count -= 1
-        self._handshakes.half_open.leave(handshake.host)
         session.host, session.peer = handshake.host, handshake.peer
+        self._logging_in.add(session)
+        if self.login is None or self._bound is None:
+            self.logged_in(session)
         self.metrics.count_handshake(self.name, "completed")
         if self._bound is None:
             self._limits.leave(handshake.host)
@@ -292,6 +307,7 @@ class Listener:
     def gone(self, session: Session, error: BaseException | None) -> None:
         """Count a connection out."""
         self.sessions.pop(session, None)
+        self.logged_in(session)
         self._limits.leave(session.host)
         self.metrics.connections_open -= 1
         if session.closing_since_ns < 0:

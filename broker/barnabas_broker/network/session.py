@@ -125,6 +125,10 @@ class SessionHost(Protocol):
         """Count a connection out."""
         ...
 
+    def logged_in(self, session: "Session") -> None:
+        """Count a connection as half-open no more."""
+        ...
+
     def closing(
         self, session: "Session", kind: str, reason: str, error: Exception | None = None
     ) -> None:
@@ -585,6 +589,7 @@ class Session(asyncio.BufferedProtocol):
     def begin_requests(self) -> None:
         """Hand frames to the dispatcher from now on: the client has logged in."""
         self.limit_frames(self._listener.settings.request_bytes_max)
+        self._listener.logged_in(self)
         self._dispatch = self._listener.dispatch
 
     def take_frames_by_login(self) -> None:

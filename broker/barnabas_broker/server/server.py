@@ -19,6 +19,7 @@ from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.admin_settings import ADMIN_LISTENER
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.dynamic import DynamicConfig
+from barnabas_broker.config.listener_properties import split_listener_key
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.controller.log_comparison import LogEnds, TopicIdPartition
@@ -477,6 +478,8 @@ class Server:
         live = self.config.with_values(self.dynamic.values)
         self.logs.update_config(live)
         self.listeners.update_limits(live)
+        if self.tls.by_listener and any(split_listener_key(key) for key in changed):
+            self._background.spawn(self.tls.take_over(self.dynamic.values, self._disk.run))
 
     def _choose_dispatch(self) -> None:
         """Have requests measured while there are quotas of their time, and only then."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
+from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.tls_settings import tls_settings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.security.tls.listener_tls import ListenerTls
@@ -33,6 +35,8 @@ class BrokerTls:
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         """Load everything. Raises: ConfigError."""
         self._clock = clock
+        self._config = config
+        self._changing = asyncio.Lock()  # a look at files and other settings, one after the other
         hosts = {endpoint.name: endpoint.host for endpoint in config.advertised_listeners}
         self.by_listener = {
             name: ListenerTls(
@@ -56,9 +60,33 @@ class BrokerTls:
         """Look at the files of all listeners once."""
         for tls in self.by_listener.values():
             try:
-                await run(tls.poll, self._clock.wall_ms())
+                async with self._changing:
+                    await run(tls.poll, self._clock.wall_ms())
             except Exception:
                 _log.exception("%s: its certificate cannot be looked at", tls.listener)
+
+    async def take_over(self, values: Mapping[str, str], run: Run) -> None:
+        """Use other settings, as AlterConfigs has brought them, where they can serve.
+
+        A listener that cannot keeps what it has, and tells why.
+        """
+        config = self._config
+        for endpoint in config.listeners:
+            tls = self.by_listener.get(endpoint.name)
+            if tls is None:
+                continue
+            try:
+                settings = tls_settings(
+                    endpoint.name,
+                    endpoint.security_protocol,
+                    values,
+                    is_of_brokers=tls is self.of_brokers,
+                )
+                async with self._changing:
+                    if settings != tls.loaded.settings:
+                        tls.replace(await run(tls.prepare, settings, self._clock.wall_ms()))
+            except ConfigError as error:
+                tls.refuse(str(error))
 
     def status(self) -> dict[str, Any]:
         """What `/status` shows of each listener with TLS."""

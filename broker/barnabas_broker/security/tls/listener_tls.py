@@ -146,7 +146,7 @@ class ListenerTls:
         try:
             files = read_files(files_of(loaded.settings))
         except ConfigError as error:
-            self._refuse(str(error))
+            self.refuse(str(error))
             return False
         if files == loaded.files:
             # Also what was refused has gone: the old files are back.
@@ -159,7 +159,7 @@ class ListenerTls:
             self._check_names(loaded.material, renewed.material)
         except ConfigError as error:
             self._refused_files = files
-            self._refuse(str(error))
+            self.refuse(str(error))
             return False
         self._take(renewed)
         return True
@@ -201,7 +201,8 @@ class ListenerTls:
             f"{renewed.material.own.not_valid_after_utc:%F %T} UTC",
         )
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> None:
+        """Count and tell that something cannot serve; what is in use stays."""
         self.failed_reloads += 1
         if reason != self.last_error:
             _log.warning("%s: keeps the certificate that it has: %s", self.listener, reason)
