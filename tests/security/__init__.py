@@ -1,0 +1,1 @@
+"""Programs that prove claims about security under load."""
