@@ -1,7 +1,9 @@
 """Certificates, rotated passwords and secrets that nobody sees, on a secure Barnabas."""
 
 import asyncio
+import contextlib
 import os
+import pty
 import re
 import subprocess
 import urllib.request
@@ -198,6 +200,29 @@ def test_a_quota_of_a_user_holds_for_who_logs_in_as_it(
         text = answer.read().decode()
     (count,) = re.findall(r'^barnabas_client_throttles_total{quota="produce"} (\S+)$', text, re.M)
     assert float(count) > 0
+
+
+def test_a_password_that_is_prompted_for_is_not_echoed(
+    secured: SecuredBarnabas, cli: CommandLine
+) -> None:
+    """SEC-102: twice, on a terminal."""
+    ours, theirs = pty.openpty()
+    command = [str(barnabas_command()), "user", "create", "prompted", *secured.admin()]
+    running = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    for prompt in (b"Password: ", b"Repeat for confirmation: "):
+        while not shown.endswith(prompt):
+            shown += os.read(ours, 1024)
+        os.write(ours, f"{CANARY}\n".encode())
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while more := os.read(ours, 1024):
+            shown += more
+    os.close(ours)
+    assert running.wait(DEADLINE_SECONDS) == 0, shown
+    assert b"prompted can log in with SCRAM-SHA-512" in shown
+    assert CANARY.encode() not in shown
+    assert cli.lines("whoami", *secured.user("prompted", CANARY))[0].startswith("User:prompted")
 
 
 def test_users_and_principals_complete(secured: SecuredBarnabas, cli: CommandLine) -> None:
