@@ -95,9 +95,9 @@ class Bench:
         self.dispatch: Callable[[InFlightRequest], None] = self.echo
         self.clients: list[Client] = []
         connections_max = options.pop("connections_max", 1_000_000)
-        of_tls = {
+        of_security = {
             name: options.pop(name)
-            for name in ("tls", "handshakes", "security_protocol")
+            for name in ("tls", "handshakes", "security_protocol", "login")
             if name in options
         }
         self.listener = Listener(
@@ -115,7 +115,7 @@ class Bench:
             metrics=self.metrics,
             shared_buffer=SharedBuffer(),
             connections_max=connections_max,
-            **of_tls,
+            **of_security,
         )
 
     async def __aenter__(self) -> "Bench":

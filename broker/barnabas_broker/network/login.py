@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
-from barnabas_broker.config.sasl_settings import SCRAM_MECHANISMS, SaslSettings
+from barnabas_broker.config.sasl_settings import PLAIN, SCRAM_MECHANISMS, SaslSettings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import secret_bytes
 from barnabas_broker.network.login_metrics import UNKNOWN, LoginMetrics
@@ -88,6 +88,7 @@ class LoginSession(Protocol):
     """What a log-in needs of its connection."""
 
     host: str
+    listener_name: str
     principal: Principal
     is_closed: bool
 
@@ -127,23 +128,15 @@ class LoginSession(Protocol):
 class LoginObserver(Protocol):
     """Is told of log-ins, for the audit."""
 
-    def logged_in(self, session: Any, mechanism: str, *, is_again: bool) -> None:
+    def logged_in(self, session: LoginSession, mechanism: str, *, is_again: bool) -> None:
         """Somebody has logged in; the session knows who."""
         ...
 
-    def login_failed(self, session: Any, mechanism: str, username: str, reason: str) -> None:
+    def login_failed(
+        self, session: LoginSession, mechanism: str, username: str, reason: str
+    ) -> None:
         """A log-in has failed; the name is the client's word, empty if it gave none."""
         ...
-
-
-class NobodyObserves:
-    """Is told in vain."""
-
-    def logged_in(self, session: Any, mechanism: str, *, is_again: bool) -> None:
-        """Do nothing."""
-
-    def login_failed(self, session: Any, mechanism: str, username: str, reason: str) -> None:
-        """Do nothing."""
 
 
 class FailureRates:
@@ -178,7 +171,6 @@ class LoginStage:
         rates: FailureRates,
         metrics: LoginMetrics,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        observer: LoginObserver | None = None,
     ) -> None:
         self.settings = settings
         self.verdicts = verdicts
@@ -186,10 +178,30 @@ class LoginStage:
         self.rates = rates
         self.metrics = metrics
         self.spawn = spawn
-        self.observer = observer or NobodyObserves()
+        self.observer: LoginObserver | None = None
         self.refuse: Callable[[Any, ErrorCode], None] = _refuse_without_form
         """Responds to a request of any API in its own form with an error."""
+        # Where connections end with their credentials: by the name of the user.
+        self._logins: dict[str, dict[Login, None]] = {}
         self._mechanisms = {name: _exchange_of(name) for name in settings.mechanisms}
+
+    def joined(self, login: Login, username: str) -> None:
+        """Remember a connection of a user, if it may have to end."""
+        if self.settings.ends_on_credential_change:
+            self._logins.setdefault(username, {})[login] = None
+
+    def left(self, login: Login, username: str) -> None:
+        """Forget a connection."""
+        of_user = self._logins.get(username)
+        if of_user is not None and of_user.pop(login, True) is None and not of_user:
+            del self._logins[username]
+
+    def end_connections(self, username: str, mechanism: str) -> None:
+        """Close what a user has logged in with a credential that is not good any more."""
+        by_password = self.settings.plain_users is None
+        for login in list(self._logins.get(username, ())):
+            if login.mechanism == mechanism or (by_password and login.mechanism == PLAIN):
+                login.end("the credential of its log-in has changed", "credential-changed")
 
     def authenticator(self) -> SaslServerAuthenticator:
         """The state of a new connection."""
@@ -219,6 +231,7 @@ class Login:
         "_session",
         "_stage",
         "_timer",
+        "_waiting",
         "is_through",
     )
 
@@ -230,6 +243,7 @@ class Login:
         self._stage = stage
         self._loop = loop
         self._authenticator = stage.authenticator()
+        self._waiting: asyncio.Task[None] | None = None  # for a verdict
         self._claimed = ""  # the name that the client has given
         self._has_logged_in = False
         self.is_through = False  # frames go to the dispatcher
@@ -310,7 +324,9 @@ class Login:
         self._perform(in_flight, step)
 
     async def _follow_later(self, in_flight: LoginRequest, verdict: Awaitable[Verdict]) -> None:
-        session = self._session
+        session, self._waiting = self._session, asyncio.current_task()
+        if session.is_closed and self._waiting is not None:
+            self._waiting.cancel()  # it has ended before this began
         try:
             provision = await verdict
         except TooManyLoginsError:
@@ -323,6 +339,7 @@ class Login:
             session.close(f"the log-in has got no verdict: {error}", "login-failure")
             return
         finally:
+            self._waiting = None
             session.release()
         if session.is_closed:
             return
@@ -355,8 +372,10 @@ class Login:
         if not is_again:
             session.principal = Principal.user(username)
             self._has_logged_in = True
+            stage.joined(self, username)
         self._begin_requests()
-        stage.observer.logged_in(session, authenticator.mechanism, is_again=is_again)
+        if stage.observer is not None:
+            stage.observer.logged_in(session, authenticator.mechanism, is_again=is_again)
 
     def _begin_requests(self) -> None:
         self.is_through = True
@@ -417,7 +436,8 @@ class Login:
         metrics = stage.metrics
         counts = metrics.reauthentication_failures if self._has_logged_in else metrics.failures
         counts[mechanism] += 1
-        stage.observer.login_failed(self._session, mechanism, self._claimed, reason)
+        if stage.observer is not None:
+            stage.observer.login_failed(self._session, mechanism, self._claimed, reason)
 
     def _later(self, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function after the delay of failures; nothing is read until then."""
@@ -435,8 +455,16 @@ class Login:
             in_flight.reply([_encoded(in_flight, response)])
             self._session.end(reason, "login-failure")
 
+    def end(self, reason: str, kind: str) -> None:
+        """Close the connection."""
+        self._session.close(reason, kind)
+
     def _gone(self) -> None:
         self._cancel_timer()
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self.username is not None:
+            self._stage.left(self, self.username)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

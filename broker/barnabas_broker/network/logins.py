@@ -22,6 +22,7 @@ from barnabas_broker.network.login_metrics import LoginMetrics
 from barnabas_broker.network.login_verdicts import LoadedCredentials, LoginVerdicts
 from barnabas_broker.network.login_work import LoginWork
 from barnabas_broker.security.credentials import (
+    MECHANISM_NUMBERS,
     CredentialKey,
     ScramCredentials,
     StoredCredential,
@@ -31,6 +32,7 @@ from barnabas_protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from barnabas_broker.network.bearer_tokens import BearerTokens
 
+MECHANISM_NAMES = {number: name for name, number in MECHANISM_NUMBERS.items()}
 _OWN_SECRET_BYTES = 32
 
 
@@ -44,7 +46,6 @@ class Logins:
         clock: Clock,
         disk: Disk,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        observer: LoginObserver | None = None,
         of_brokers: ScramCredentials | None = None,
     ) -> None:
         """Make the stages that the settings demand.
@@ -78,7 +79,6 @@ class Logins:
                 rates=rates,
                 metrics=self.metrics,
                 spawn=spawn,
-                observer=observer,
             )
             for listener, settings in config.sasl.items()
         }
@@ -106,6 +106,11 @@ class Logins:
         for stage in self.stages.values():
             stage.refuse = refuse
 
+    def observe_by(self, observer: LoginObserver) -> None:
+        """Tell somebody of all log-ins."""
+        for stage in self.stages.values():
+            stage.observer = observer
+
     def update(
         self,
         credentials: Mapping[CredentialKey, StoredCredential],
@@ -115,6 +120,11 @@ class Logins:
         """Use the credentials of other metadata from now on; `changed` of them, or None for all."""
         self._credentials.update(credentials, secret, changed)
         self._loaded.wake()
+        for user, number in () if changed is None else changed:
+            credential = credentials.get((user, number))
+            if credential is None or credential.former is None:
+                for stage in self.stages.values():
+                    stage.end_connections(user, MECHANISM_NAMES[number])
 
     def samples(self) -> Iterator[Sample]:
         """The counters of log-ins."""

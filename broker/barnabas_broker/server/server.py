@@ -49,6 +49,7 @@ from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.network.broker_connections import BrokerConnections
 from barnabas_broker.network.heavy_work import HeavyWork
 from barnabas_broker.network.listeners import Listeners, names_of_brokers
+from barnabas_broker.network.login_audit import LoginAudit
 from barnabas_broker.network.logins import Logins
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.network.tls_transport import EncryptionTurns
@@ -184,8 +185,6 @@ class Server:
             self.collector.register(self._standard_authorizer.samples)
         self.audit = self._start_audit()
         self.dispatcher = Dispatcher(self._services())
-        self.logins.refuse_by(self.dispatcher.refuse)
-        self.collector.register(self.logins.samples)
         register_samples(
             self.collector,
             listeners=self.listeners,
@@ -199,11 +198,7 @@ class Server:
             peers=self.connections.peers,
             clock=self._clock,
         )
-        self.collector.register(self.tls.samples)
-        if self.tls.by_listener:
-            self._background.spawn(self.tls.watch(self._disk.run))
-        await self.logins.start()
-        await self.listeners.start()
+        await self._start_listeners()
         self.gate.open_control(self.dispatcher)
         self._admin = self._make_admin()
         await self.control.start(self.listeners.advertised())
@@ -328,6 +323,18 @@ class Server:
             raise ConfigError(f"barnabas.broker.users.file: {path}: {error.strerror}") from error
         self._broker_login = users.login(mechanisms[0], self.broker_identity, self.logs.node_id)
         self._broker_credentials = await self._disk.run(users.credentials, mechanisms, secret_bytes)
+
+    async def _start_listeners(self) -> None:
+        """Accept connections; from now on certificates and keys of tokens are kept fresh."""
+        self.collector.register(self.tls.samples)
+        if self.tls.by_listener:
+            self._background.spawn(self.tls.watch(self._disk.run))
+        self.logins.refuse_by(self.dispatcher.refuse)
+        if self.audit is not None:
+            self.logins.observe_by(LoginAudit(self.audit))
+        self.collector.register(self.logins.samples)
+        await self.logins.start()
+        await self.listeners.start()
 
     async def _read_first_users(self) -> None:
         """Have the users of a file ready for a cluster that has no credentials (SEC-61)."""
