@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 from barnabas_broker.admin.admin_access import bearer_token
 from barnabas_broker.admin.admin_tokens import TokenFile
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.network.login_verdicts import TokenVerifier
 from barnabas_broker.security.principal import ANONYMOUS, Principal
 from barnabas_broker.security.tls.listener_tls import ListenerTls
 
 logger = logging.getLogger(__name__)
 
 TOKEN_LENGTH_MAX: Final = 16 * 1024
+_FROM: Final = "admin"
+"""All callers together have the share of one address in the verification of tokens."""
 
 VerifyToken = Callable[[str], Awaitable[Principal | None]]
 
@@ -73,11 +76,14 @@ class AdminCallers:
 
 
 def admin_callers(
-    config: BrokerConfig, tls: ListenerTls | None, clock: Clock
+    config: BrokerConfig,
+    tls: ListenerTls | None,
+    clock: Clock,
+    bearer_tokens: Mapping[str, TokenVerifier],
 ) -> AdminCallers | None:
     """Those whom the settings name; None where whoever reaches the port may read.
 
-    Super users are among them.
+    Super users are among them. `bearer_tokens` verifies the tokens of a listener.
     """
     if tls is None and config.admin_http_token_file is None:
         return None
@@ -88,8 +94,15 @@ def admin_callers(
 
     names = (*config.admin_http_principals, *config.super_users)
     path = config.admin_http_token_file
+    verifier = bearer_tokens.get((config.admin_http_token_listener or "").upper())
+
+    async def owner_of(token: str) -> Principal | None:
+        accepted = None if verifier is None else await verifier.verify(token, _FROM)
+        return None if accepted is None else Principal.user(accepted.username)
+
     return AdminCallers(
         [Principal.parse(name) for name in names],
         tokens=None if path is None else TokenFile(path),
         principal_of=principal_of,
+        verify_token=owner_of if verifier is not None else None,
     )

@@ -46,6 +46,13 @@ ADMIN: Final = (
         "without https but on the loopback address.",
     ),
     _S(
+        "admin.http.token.listener",
+        STRING,
+        None,
+        "A listener with OAUTHBEARER: what it takes as a token, as those of ServiceAccounts, the "
+        "admin HTTP takes as well, of admin.http.principals alone.",
+    ),
+    _S(
         "admin.http.socket",
         STRING,
         None,
@@ -67,13 +74,24 @@ def join_admin(values: dict[str, Any]) -> None:
     values["admin_http_principals"] = tuple(dict.fromkeys(filter(None, users)))
     if values["admin_http_protocol"] == HTTPS:
         return
-    if values["admin_http_principals"]:
-        raise ConfigError("admin.http.principals: certificates need admin.http.protocol=https")
+    for key in ("admin.http.principals", "admin.http.token.listener"):
+        if values[key.replace(".", "_")]:
+            raise ConfigError(f"{key}: it needs admin.http.protocol=https")
     if values["admin_http_token_file"] and values["admin_http_host"] not in _LOOPBACK:
         raise ConfigError(
             "admin.http.token.file: a token is for everybody to read on the way to "
             f"{values['admin_http_host'] or 'every address'}: set admin.http.protocol=https"
         )
+
+
+def check_token_listener(values: Mapping[str, Any]) -> None:
+    """Raises: ConfigError where the listener of the admin HTTP's tokens takes none."""
+    name = values["admin_http_token_listener"]
+    if name is None:
+        return
+    sasl = values["sasl"].get(name.upper())
+    if sasl is None or sasl.tokens is None:
+        raise ConfigError(f"admin.http.token.listener: {name} is no listener with OAUTHBEARER")
 
 
 def admin_tls(
@@ -99,7 +117,8 @@ def admin_tls(
         )
     unasked = {**properties, "listener.name.admin.ssl.client.auth": "none"}
     settings = tls_settings(ADMIN_LISTENER, "SSL", unasked, is_of_brokers=False)
-    if (wanted == "requested" or values["admin_http_principals"]) and not settings.has_anchors:
+    by_certificate = values["admin_http_principals"] and not values["admin_http_token_listener"]
+    if (wanted == "requested" or by_certificate) and not settings.has_anchors:
         raise ConfigError(
             "admin.http.principals: certificates are verified by listener.name.admin."
             "ssl.truststore.location or ssl.truststore.location"

@@ -12,7 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas_broker.config.admin_settings import ADMIN_LISTENER, HTTPS, admin_tls, join_admin
+from barnabas_broker.config.admin_settings import (
+    ADMIN_LISTENER,
+    HTTPS,
+    admin_tls,
+    check_token_listener,
+    join_admin,
+)
 from barnabas_broker.config.arbiter_settings import check_arbiter
 from barnabas_broker.config.authorizer_settings import join_authorizer
 from barnabas_broker.config.broker_settings import BROKER_SETTINGS
@@ -237,6 +243,7 @@ class BrokerConfig:
     admin_http_protocol: str
     admin_http_principals: tuple[str, ...]
     admin_http_token_file: str | None
+    admin_http_token_listener: str | None
     admin_http_socket: str | None
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
@@ -339,6 +346,7 @@ class BrokerConfig:
         }
         values["tls"].update(admin_tls(properties, values))
         _check_broker_login(values)
+        check_token_listener(values)
         given = dict(properties)
         if values["node_id"] >= 0:
             given["node.id"] = given["broker.id"] = str(values["node_id"])

@@ -1,6 +1,7 @@
 """AlterUserScramCredentials (51), version 0: store and remove SCRAM credentials (KIP-554).
 
-Needs Alter on the cluster; who has that may still not change a super user's credentials (SEC-25).
+Needs Alter on the cluster; who has that may still not change a super user's credentials (SEC-25),
+nor make any with a broker's name.
 
 What is stored of a password is derived from the salted one, by which anybody can log in. A client
 that sends that by TLS does not expect brokers to send it on in plain: there the request is refused
@@ -35,13 +36,13 @@ async def handle(
     if isinstance(in_flight, ForwardedRequest):
         _check_way(services, request)
     authorizer, principal = services.authorizer, in_flight.principal
+    brokers = services.broker_identity.principals or ()
 
     def may_change(user: str) -> bool:
-        return (
-            authorizer is None
-            or not authorizer.is_super_user(Principal.user(user))
-            or authorizer.is_super_user(principal)
-        )
+        if authorizer is None or authorizer.is_super_user(principal):
+            return True
+        named = Principal.user(user)
+        return not authorizer.is_super_user(named) and named not in brokers
 
     outcomes = await services.controller.alter_scram_credentials(
         [CredentialDeletion(one.name, one.mechanism) for one in request.deletions],

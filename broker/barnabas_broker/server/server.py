@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from barnabas_broker.admin.admin_access import is_loopback
 from barnabas_broker.admin.admin_callers import admin_callers
 from barnabas_broker.admin.admin_server import AdminServer
 from barnabas_broker.admin.admin_sockets import TlsPort
@@ -449,6 +450,13 @@ class Server:
         if not self._has_admin_http or config.admin_http_port < 0:
             return None
         tls = self.tls.by_listener.get(ADMIN_LISTENER)
+        if self.authorizer is not None and tls is None and not is_loopback(config.admin_http_host):
+            logger.warning(
+                "clients need rights here, but whoever reaches the admin HTTP at %s:%d reads it:"
+                " set admin.http.protocol=https",
+                config.admin_http_host,
+                config.admin_http_port,
+            )
         admin = AdminServer(
             config.admin_http_host,
             config.admin_http_port,
@@ -458,7 +466,7 @@ class Server:
             self.collector,
             self.drain,
             self.undrain,
-            callers=admin_callers(config, tls, self._clock),
+            callers=admin_callers(config, tls, self._clock, self.logins.tokens),
             tls=None if tls is None else TlsPort(self._network, lambda: tls.server),
             socket_path=config.admin_http_socket,
         )

@@ -3,17 +3,21 @@
 import asyncio
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from barnabas_broker.admin.admin_access import bearer_token, needs_caller
+from barnabas_broker.admin.admin_callers import admin_callers
 from barnabas_broker.admin.admin_tokens import TokenFile
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.server import Server
 from barnabas_cli.drain import drain
+from barnabas_protocol.connection.sasl import Accepted
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.processes import free_port
 from tests.support.tls_files import TlsFiles
@@ -21,6 +25,7 @@ from tests.support.tls_files import TlsFiles
 HOST = "localhost"
 TOKEN = "0123456789abcdef-token"
 WAIT_SECONDS = 20
+ACCOUNT = "system:serviceaccount:monitoring:prometheus"
 CLOSED = ["/metrics", "/status", "/none", "/"]
 
 
@@ -252,6 +257,7 @@ def test_a_token_in_plain_is_for_the_loopback_address_only(tmp_path: Path) -> No
         ),
         ({"listener.name.admin.ssl.client.auth": "requested"}, "ADMIN"),
         ({"admin.http.protocol": "tls"}, "http"),
+        ({"admin.http.token.listener": "PLAINTEXT"}, "https"),
     ],
 )
 def test_settings_that_promise_what_is_not_kept_are_refused(
@@ -279,3 +285,29 @@ def test_a_token_file_of_many_lines_is_bounded(tmp_path: Path) -> None:
     tokens = TokenFile(str(path))
     assert tokens.has("token-number-00000000")
     assert not tokens.has("token-number-00000100")
+
+
+class OneToken:
+    """Verifies the tokens of a listener: one is a ServiceAccount's."""
+
+    async def verify(self, token: str, host: str) -> Accepted | None:
+        name = {"good": ACCOUNT, "other": "system:serviceaccount:other:prometheus"}.get(token)
+        return None if name is None else Accepted(username=name)
+
+
+@pytest.mark.parametrize(
+    ("token", "admitted"), [("good", True), ("other", False), ("forged", False), ("", False)]
+)
+def test_a_service_account_has_to_be_named_as_well(token: str, admitted: bool) -> None:
+    """SEC-29, SEC-63: whoever may log in to the broker is not let in here by that alone."""
+    config: Any = SimpleNamespace(
+        admin_http_token_file=None,
+        admin_http_token_listener="clients",
+        admin_http_principals=(f"User:{ACCOUNT}", "User:ANONYMOUS"),
+        super_users=(),
+    )
+    tls: Any = SimpleNamespace(identity_of=lambda *_: None)
+    callers = admin_callers(config, tls, SystemClock(), {"CLIENTS": OneToken()})
+    assert callers is not None
+    assert asyncio.run(callers.admits(None, f"Bearer {token}")) is admitted
+    assert not asyncio.run(callers.admits(object(), None)), "ANONYMOUS is nobody"

@@ -93,6 +93,7 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "admin.http.protocol"),
         ("broker", "admin.http.socket"),
         ("broker", "admin.http.token.file"),
+        ("broker", "admin.http.token.listener"),
         ("broker", "arbiter.backend"),
         ("broker", "barnabas.client.metrics.series.max"),
         ("broker", "arbiter.etcd.ca.file"),
