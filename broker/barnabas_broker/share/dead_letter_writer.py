@@ -43,6 +43,9 @@ READ_BYTES_MAX: Final = 1024 * 1024
 BATCH_BYTES_MAX: Final = 1024 * 1024
 BUILT_AT_ONCE: Final = 4
 """So many batches are read, built and in memory at a time, waits between attempts apart."""
+LOGGED_LOSSES: Final = 10
+LOGGED_EACH: Final = 1_000
+"""The first losses of a group are logged, then each thousandth."""
 _INTERNAL_PREFIX: Final = "__"
 NO_LEADER: Final = -1
 
@@ -259,8 +262,18 @@ class TopicDeadLetterWriter:
         self._lose(write, count, reason)
 
     def _lose(self, write: _Write, count: int, reason: str) -> None:
-        self._counts(write.key.group_id).lost_count += count
-        logger.error("%d dead letters of %s are lost: %s", count, write.key, reason)
+        counts = self._counts(write.key.group_id)
+        counts.lost_count += count
+        counts.loss_count += 1
+        if counts.loss_count <= LOGGED_LOSSES or counts.loss_count % LOGGED_EACH == 0:
+            # A member may reject thousands of records in a second.
+            logger.error(
+                "%d dead letters of %s are lost, %d of its group by now: %s",
+                count,
+                write.key,
+                counts.lost_count,
+                reason,
+            )
 
 
 class _Write:

@@ -42,13 +42,20 @@ class Durations:
 class DeadLetterCounts:
     """What became of the dead letters of one group."""
 
-    __slots__ = ("failed_request_count", "lost_count", "record_count", "request_count")
+    __slots__ = (
+        "failed_request_count",
+        "loss_count",
+        "lost_count",
+        "record_count",
+        "request_count",
+    )
 
     def __init__(self) -> None:
         self.record_count = 0
         self.request_count = 0
         self.failed_request_count = 0
         self.lost_count = 0
+        self.loss_count = 0  # of writes that have lost some
 
     def samples(self, group_id: str) -> Iterator[Sample]:
         """All of them, under the name of the group."""

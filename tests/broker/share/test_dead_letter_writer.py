@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas_broker.share.dead_letter_writer import (
+    LOGGED_LOSSES,
     DeadLetterSettings,
     DeadLetterTopic,
     TopicDeadLetterWriter,
@@ -279,3 +280,18 @@ def test_a_setting_that_changes_holds_for_the_next_attempt() -> None:
         assert world.counts == (0, 1, 1, 2)
 
     write(scenario)
+
+
+def test_losses_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """SHR-36: the first ones of a group are told, then each thousandth; all are counted."""
+
+    async def scenario(world: World) -> None:
+        world.topics.topic = None
+        for _ in range(1_000):
+            await world.write()
+        assert world.counts == (0, 0, 0, 2_000)
+
+    write(scenario)
+    lost = [one for one in caplog.messages if "are lost" in one]
+    assert len(lost) == LOGGED_LOSSES + 1
+    assert "2000 of its group by now" in lost[-1]
