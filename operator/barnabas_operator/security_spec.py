@@ -140,6 +140,11 @@ class SecuritySpec:
         )
 
 
+def token_audience(namespace: str, broker: str) -> str:
+    """Whom tokens of ServiceAccounts are for (SEC-29): these brokers, never the API server."""
+    return f"barnabas:{namespace}/{broker}"
+
+
 def _part(found: Mapping[str, Any], name: str, is_enabled: bool) -> bool:
     return bool((found.get(name) or {}).get("enabled", is_enabled))
 

@@ -108,6 +108,8 @@ def broker_of(world: BrokerWorld, folder: Path) -> Server:
             "admin.http.port": str(free_port()),
             "admin.http.socket": str(folder / "admin.sock"),
             "group.initial.rebalance.delay.ms": "0",
+            # Where the keys of ServiceAccounts would be; nobody here logs in by a token.
+            "arbiter.kubernetes.server": "https://127.0.0.1:9",
         }
     )
 

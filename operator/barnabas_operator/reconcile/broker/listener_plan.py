@@ -25,6 +25,7 @@ from barnabas_operator.security_spec import (
     SECURE_REPLICATION_PORT,
     SecurityPhase,
     SecuritySpec,
+    token_audience,
 )
 
 PLAIN = "PLAINTEXT"
@@ -41,7 +42,7 @@ EXTERNAL_PATH = "/etc/barnabas-external-tls"
 CLUSTER_BUNDLE = "cluster-ca.crt"
 CLIENTS_BUNDLE = "clients-ca.crt"
 OPERATOR_NAME = "barnabas-operator"
-MECHANISMS = "SCRAM-SHA-512"
+MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER"
 _PORT_NAMES = {
     PLAIN: "kafka",
     REPLICATION: "replication",
@@ -193,7 +194,14 @@ class ListenerPlan:
             **_of(CLIENTS, "sasl.enabled.mechanisms", MECHANISMS),
             **_by_certificate(CERTIFICATES),
             "barnabas.scram.previous.credential.ms": str(_PREVIOUS_CREDENTIAL_MS),
+            # Keys and issuer are the API server's (SEC-29).
+            "barnabas.oauthbearer.service.accounts": "true",
+            "sasl.oauthbearer.expected.audience": token_audience(
+                self.spec.namespace, self.spec.name
+            ),
         }
+        if self.security.has_token_review:
+            found["barnabas.oauthbearer.token.review"] = "true"
         if self.spec.external is not None and self.phase is SecurityPhase.SECURE:
             if self.spec.external.certificate_secret:
                 found |= {

@@ -11,6 +11,7 @@ from barnabas_operator.security_spec import (
     CLIENTS_PORT,
     NamespaceLimit,
     SecuritySpec,
+    token_audience,
 )
 
 
@@ -47,8 +48,3 @@ class BrokerAccess:
     def limits(self) -> Mapping[str, NamespaceLimit]:
         """What Users of other namespaces may have."""
         return self.security.user_namespaces
-
-
-def token_audience(namespace: str, broker: str) -> str:
-    """The audience of tokens for a Broker."""
-    return f"barnabas:{namespace}/{broker}"

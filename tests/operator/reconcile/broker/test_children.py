@@ -112,7 +112,7 @@ def test_a_broker_understands_every_phase(
     assert config.admin_http_protocol == ("https" if by_tls else "http")
     clients = config.tls["CERTIFICATES"]
     assert clients.truststore_file == "/etc/barnabas-tls/clients-ca.crt"
-    assert config.sasl["CLIENTS"].mechanisms == ("SCRAM-SHA-512",)
+    assert config.sasl["CLIENTS"].mechanisms == ("SCRAM-SHA-512", "OAUTHBEARER")
     if phase >= SecurityPhase.AUDIT:
         assert config.super_users == (
             "User:CN=barnabas-operator,O=kafka.demo",
