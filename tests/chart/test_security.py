@@ -92,6 +92,18 @@ def test_only_a_broker_that_reviews_tokens_may(render: Render) -> None:
     assert (subject["name"], subject["namespace"]) == ("demo-broker", "shop")
 
 
+def test_prometheus_asks_a_secure_broker_by_tls_and_token(render: Render) -> None:
+    """SEC-63: whom to trust and what to show are in a Secret that the operator writes."""
+    values = {**ON, "serviceMonitor": {"enabled": True}}
+    monitor = render(values)["ServiceMonitor", "demo-barnabas-brokers"]["spec"]
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": "demo-metrics", "key": "ca.crt"}
+    assert endpoint["tlsConfig"]["serverName"] == "demo-brokers.shop.svc"
+    assert endpoint["authorization"]["credentials"] == {"name": "demo-metrics", "key": "token"}
+    assert monitor["selector"]["matchLabels"]["barnabas.dev/broker"] == "demo"
+
+
 def test_the_test_is_known_to_the_brokers(render: Render) -> None:
     """SEC-80: `helm test` works where only Users may do anything."""
     pod = render(ON)["Pod", "demo-barnabas-test"]["spec"]
