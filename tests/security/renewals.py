@@ -26,6 +26,7 @@ from tests.support.in_process_broker import running_broker
 HOST = "localhost"
 SPOILED_EVERY = 10
 AUTHORITY_EVERY = 100
+WAIT_SECONDS = 20
 
 
 @dataclass(slots=True)
@@ -126,6 +127,14 @@ class Renewals:
             if tls.loaded.material.own != leaf.certificate:
                 self.verdict.failures.append(f"renewal {number} is not served: {tls.last_error}")
             self.verdict.renewals += 1
+            await self._until_produced()
+
+    async def _until_produced(self) -> None:
+        """Return when the client that produces has got on, or has failed."""
+        before = self.verdict.records
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.verdict.records == before and not self.verdict.failures:
+                await asyncio.sleep(0.001)
 
     async def _spoil(self, server: Server, leaf: Issued) -> None:
         """Half of a pair, then a pair that does not fit: the old is served on."""

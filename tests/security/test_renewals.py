@@ -12,5 +12,5 @@ def test_renewals_under_load_fail_nothing_and_close_nothing(tmp_path: Path) -> N
     verdict = uvloop.run(renew_under_load(tmp_path, 20))
     assert verdict.is_good, verdict
     assert (verdict.renewals, verdict.refused_pairs) == (20, 4)
-    assert verdict.records > 20
+    assert verdict.records >= 20
     assert verdict.new_connections > 0
