@@ -14,6 +14,7 @@ from benchmarks.scenarios import (
     python_clients,
     restart,
     start,
+    tls,
     transactions,
 )
 
@@ -24,6 +25,7 @@ ALL: list[Scenario] = [
     *paced.SCENARIOS,
     *ping_pong.SCENARIOS,
     *transactions.SCENARIOS,
+    *tls.SCENARIOS,
     *create_topics.SCENARIOS,
     *memory.SCENARIOS,
     *restart.SCENARIOS,

@@ -1,0 +1,91 @@
+"""What does TLS cost: a producer by TLS, beside the same without, in one broker?
+
+Kafka's performance tools by TLS 1.3 with a server certificate of ECDSA P-256 (PEM on both sides),
+then plainly on another listener of the same broker; the median of several runs counts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from benchmarks import clients
+from benchmarks.scenario import Figure, Scenario, medians
+from benchmarks.trial import Broker, Trial, end, wait_until_answering
+from tests.support.processes import free_port
+from tests.support.tls_files import TlsFiles
+
+_GIBIBYTE = 1 << 30
+
+FIGURES = [
+    Figure(name="records/s", unit="1/s", is_lower_better=False, goal_ratio=1.0),
+    Figure(name="broker CPU per GiB", unit="s", is_lower_better=True, goal_ratio=0.8),
+    Figure(name="CPU, times plain", unit="", is_lower_better=True),
+]
+
+
+def secure(broker: Broker, directory: Path) -> tuple[str, ...]:
+    """Give a broker that is not started a listener with TLS; returns what its clients need."""
+    files = TlsFiles(directory).create("localhost")
+    store = directory / "store.pem"
+    store.write_bytes(files.broker_key.read_bytes() + files.broker_certificate.read_bytes())
+    address = f"SSL://localhost:{free_port()}"
+    for key in ("listeners", "advertised.listeners"):
+        broker.properties[key] = f"{broker.properties[key]},{address}"
+    broker.properties.update(
+        {
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,SSL:SSL"
+            ),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+        }
+    )
+    return (
+        f"bootstrap.servers={address.partition('://')[2]}",
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={files.authority}",
+    )
+
+
+def measure(trial: Trial, *, record_bytes: int, full: int) -> dict[str, float]:
+    """Rate and CPU of the broker by TLS, and its CPU in times of that without."""
+    record_count = trial.size(full, full // 10)
+    gibibytes = record_count * record_bytes / _GIBIBYTE
+    broker = trial.new_broker()
+    by_tls = secure(broker, trial.directory / "tls")
+    runs = []
+    try:
+        broker.start()
+        wait_until_answering(broker)
+        clients.create_topic(broker, "produce")
+        produce = partial(clients.produce, broker, "produce")
+        produce(record_count // 2, record_bytes, "acks=all", *by_tls)
+        for _ in range(trial.repeat_count):
+            plain = produce(record_count, record_bytes, "acks=all")
+            load = produce(record_count, record_bytes, "acks=all", *by_tls)
+            runs.append(
+                {
+                    "records/s": load.records_per_second,
+                    "broker CPU per GiB": load.broker_cpu_seconds / gibibytes,
+                    "CPU, times plain": load.broker_cpu_seconds / plain.broker_cpu_seconds,
+                }
+            )
+    finally:
+        end(broker)
+    return medians(runs)
+
+
+SCENARIOS = [
+    Scenario(
+        name=f"tls-produce-{name}",
+        question=f"Produce {words} records by TLS, acks=all",
+        figures=FIGURES,
+        measure=partial(measure, record_bytes=record_bytes, full=full),
+    )
+    for name, words, record_bytes, full in (
+        ("1k", "1 KiB", 1024, 1_000_000),
+        ("100b", "100 B", 100, 3_000_000),
+    )
+]
