@@ -9,8 +9,9 @@ import pytest
 
 from barnabas_broker.server import Server
 from barnabas_client.admin.admin import Admin
-from barnabas_client.admin.values.acls import AclBinding
+from barnabas_client.admin.values.acls import AclBinding, AclFilter
 from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+from barnabas_client.admin.values.scram import ScramUpsertion
 from barnabas_client.errors import AuthorizationError, BarnabasError, NotFoundError
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 from tests.client.admin.raw_requests import connected
@@ -122,5 +123,23 @@ def test_nobody_gives_himself_rights(tmp_path: Path) -> None:
             done = await admin.acls.create(wanted)
             assert all(isinstance(done[one].error, AuthorizationError) for one in wanted)
             assert not server.image.acls
+
+    asyncio.run(test())
+
+
+def test_nobody_gives_himself_rights_or_a_password_while_denials_only_show(tmp_path: Path) -> None:
+    """SEC-89: what is made in that mode holds when denials do; `alice` may have rights then."""
+    change = ScramUpsertion(user="alice", password="of-mallory")
+
+    async def test() -> None:
+        mode = {"barnabas_authorizer_mode": "audit-only"}
+        async with secured(tmp_path, **mode) as (server, admin):
+            assert isinstance((await admin.scram.alter([change]))["alice"].error, BarnabasError)
+            made = await admin.acls.create([EVERYTHING])
+            assert isinstance(made[EVERYTHING].error, AuthorizationError)
+            gone = await admin.acls.delete([AclFilter()])
+            assert isinstance(gone[AclFilter()].error, AuthorizationError)
+            assert not server.image.acls
+            assert await admin.scram.describe() == {}
 
     asyncio.run(test())

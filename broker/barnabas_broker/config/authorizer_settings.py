@@ -42,7 +42,8 @@ AUTHORIZER: Final = (
         STRING,
         ENFORCE,
         "With audit-only everything is allowed, and the audit log tells what ACLs would deny; only "
-        "changes of ACLs and credentials need their rights even so.",
+        "changes of ACLs and credentials, and what brokers ask of one another, need their rights "
+        "even so.",
         choices=(ENFORCE, AUDIT_ONLY),
     ),
 )

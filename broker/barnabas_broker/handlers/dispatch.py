@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any
 
 from barnabas_broker.handlers.audited_changes import audited
-from barnabas_broker.handlers.authorization import require_cluster
+from barnabas_broker.handlers.authorization import require_cluster, require_rights_change
 from barnabas_broker.handlers.broker_listener import is_of_brokers, is_on_listener_of_brokers
 from barnabas_broker.handlers.forwarding import (
     Resolution,
@@ -413,7 +413,11 @@ async def carry_out(api: Api, services: Services, in_flight: InFlightRequest, re
 def check_rule(api: Api, services: Services, in_flight: InFlightRequest) -> None:
     """Refuse a request whose principal lacks the right to the cluster. Raises: KafkaError 31."""
     rule = api.rule
-    if services.authorizer is not None and rule.needs_cluster(in_flight.api_version):
+    if services.authorizer is None:
+        return
+    if rule.changes_rights:
+        require_rights_change(services, in_flight)
+    elif rule.needs_cluster(in_flight.api_version):
         require_cluster(services, in_flight, *rule.cluster)
 
 

@@ -60,6 +60,8 @@ class Rule:
     cluster: tuple[AclOperation, ...] = ()
     #: Requests of older versions need nothing on the cluster: those from here on are of brokers.
     cluster_since: int = 0
+    #: Changes who may do what, or who can log in: needs ALTER of the cluster in every mode.
+    changes_rights: bool = False
     #: What the handler asks for.
     asked: frozenset[Right] = frozenset()
     #: Why nothing is needed.
@@ -152,10 +154,10 @@ RULES: Final[Mapping[ApiKey, Rule]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(cluster=(_DESCRIBE_CONFIGS,)),
     ApiKey.ALTER_CLIENT_QUOTAS: Rule(cluster=(_ALTER_CONFIGS,)),
     ApiKey.DESCRIBE_ACLS: Rule(cluster=(_DESCRIBE,)),
-    ApiKey.CREATE_ACLS: Rule(cluster=(_ALTER,)),
-    ApiKey.DELETE_ACLS: Rule(cluster=(_ALTER,)),
+    ApiKey.CREATE_ACLS: Rule(cluster=(_ALTER,), changes_rights=True),
+    ApiKey.DELETE_ACLS: Rule(cluster=(_ALTER,), changes_rights=True),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(cluster=(_DESCRIBE,)),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Rule(cluster=(_ALTER,)),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Rule(cluster=(_ALTER,), changes_rights=True),
     # Among brokers.
     ApiKey.ALTER_PARTITION: _OF_BROKERS,
     ApiKey.ENVELOPE: _OF_BROKERS,

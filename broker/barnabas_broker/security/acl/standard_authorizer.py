@@ -7,7 +7,7 @@ audit log.
 
 In the mode AUDIT_ONLY everything is allowed, and the audit log tells what would not be: so a
 cluster learns which ACLs it lacks (SEC-89). Who changes rights themselves is held to them even so:
-else anybody could give himself what holds later.
+else anybody could give himself what holds later. So is who acts as a broker.
 
 Source: SEC-41, SEC-42, SEC-44; Kafka's StandardAuthorizer.
 """
@@ -128,8 +128,8 @@ class StandardAuthorizer:
         if not is_filter:
             return self._answer(question)
         self.check_count += 1
-        is_softened = self.is_audit_only and resource_type is not AclResourceType.CLUSTER
-        return self._decide(question) or is_softened
+        is_alternative = resource_type is AclResourceType.CLUSTER
+        return self._decide(question) or (self._softens(operation) and not is_alternative)
 
     def is_allowed_somewhere(
         self,
@@ -214,7 +214,14 @@ class StandardAuthorizer:
         is_allowed = self._decide(question)
         if not is_allowed:
             self.denial_count += 1
-        return is_allowed or self._mode is Mode.AUDIT_ONLY
+        return is_allowed or self._softens(question[2])
+
+    def _softens(self, operation: int) -> bool:
+        """Whether what ACLs deny is allowed: never to act as a broker, which no client may before.
+
+        A client that fetches as a follower moves the high watermark.
+        """
+        return self.is_audit_only and operation != AclOperation.CLUSTER_ACTION
 
     def _decide(self, question: _Question) -> bool:
         decisions = self._decisions

@@ -126,9 +126,11 @@ def test_audit_only_allows_all_but_the_change_of_rights() -> None:
     assert of.denies(ALICE, HOST, WRITE, TOPIC, None)
     assert of.is_allowed(ALICE, HOST, ALTER, CLUSTER, "kafka-cluster")
     assert not of.is_allowed(ALICE, HOST, ALTER, CLUSTER, "kafka-cluster", is_filter=True)
+    action = AclOperation.CLUSTER_ACTION
+    assert not of.is_allowed(ALICE, HOST, action, CLUSTER, "kafka-cluster"), "nobody is a broker"
     assert not of.may_change_rights(ALICE, HOST)
     assert of.may_change_rights(ROOT, HOST)
-    assert of.denial_count == 4
+    assert of.denial_count == 5
 
 
 def test_the_rule_that_decides_is_told() -> None:
