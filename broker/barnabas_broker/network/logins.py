@@ -83,6 +83,12 @@ class Logins:
             for listener, settings in config.sasl.items()
         }
 
+        # Brokers have credentials of their own, which are not the metadata's.
+        own = config.inter_broker_listener_name if of_brokers is not None else None
+        self._stages_by_metadata = [
+            stage for listener, stage in self.stages.items() if listener != own
+        ]
+
     def _bearer_tokens(
         self, settings: OAuthBearerSettings, config: BrokerConfig, disk: Disk, clock: Clock
     ) -> BearerTokens:
@@ -123,7 +129,7 @@ class Logins:
         for user, number in () if changed is None else changed:
             credential = credentials.get((user, number))
             if credential is None or credential.former is None:
-                for stage in self.stages.values():
+                for stage in self._stages_by_metadata:
                     stage.end_connections(user, MECHANISM_NAMES[number])
 
     def samples(self) -> Iterator[Sample]:

@@ -87,6 +87,16 @@ class _Kind(NamedTuple):
         return _Kind(size, credential.iterations)
 
 
+class _Absent(NamedTuple):
+    """Stands in for a credential, or for former keys."""
+
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    former: None = None
+
+
 _DEFAULT_KIND: Final = _Kind(24, 4096)
 """Of the credentials that our own tools make."""
 
@@ -131,23 +141,22 @@ class ScramCredentials:
         self.is_loaded = True
 
     def find(self, mechanism: str, user: str, now_ms: int) -> ScramCredential:
-        """The credential of a user, or a decoy that no password fits."""
+        """The credential of a user, or a decoy that no password fits.
+
+        All of the decoy is made for everybody: what it costs must not tell who needs it.
+        """
         decoy = decoy_credential(mechanism, user, self._secret)
+        kind = self._kind_of_decoy(mechanism, user)
+        salt = self._salt(kind, mechanism, user)
+        (false_keys,) = decoy.keys
         stored = self._credentials.get((user, MECHANISM_NUMBERS[mechanism]))
-        false_keys = decoy.keys[0]
-        if stored is None:
-            kind = self._kind_of_decoy(mechanism, user)
-            return ScramCredential(
-                salt=self._salt(kind, mechanism, user),
-                iterations=kind.iterations,
-                keys=(false_keys, false_keys),
-            )
-        former = stored.former
+        absent = _Absent(kind.iterations, salt, *false_keys)
+        one = absent if stored is None else stored
+        former = one.former
         is_good = former is not None and now_ms < former.valid_until_ms
+        other = former if is_good and former is not None else absent
         return ScramCredential(
-            salt=stored.salt,
-            iterations=stored.iterations,
-            keys=(_keys(stored), _keys(former) if is_good and former else false_keys),
+            salt=one.salt, iterations=one.iterations, keys=(_keys(one), _keys(other))
         )
 
     def stored(self, mechanism: str, user: str) -> StoredCredential | None:
