@@ -329,6 +329,32 @@ def test_refused_partitions_do_not_end_the_wait_for_others(tmp_path: Path) -> No
     with_authorizer(tmp_path, test)
 
 
+def test_brokers_read_and_write_what_others_lead(tmp_path: Path) -> None:
+    """SEC-60: for lag and for dead letters; by their listener and principal, and nobody else."""
+    broker = Principal("User", "broker-7")
+
+    async def run() -> None:
+        authorizer = MemoryAuthorizer()
+        authorizer.allow_all()
+        async with (
+            running_broker(tmp_path, authorizer, barnabas_broker_principals=str(broker)) as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            await topic_id_of(client)
+            authorizer.grant()
+            for principal, listener, code in (
+                (broker, BROKERS, 0),
+                (broker, "PLAINTEXT", REFUSED),
+                (MALLORY, BROKERS, REFUSED),
+            ):
+                async with connected_as(server, principal, listener) as other:
+                    result: Any = await produced(other, 9, produce_request(batch(b"x")))
+                    assert result.error_code == code
+                    assert (await fetched(other, 12, fetch_request(0))).error_code == code
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("version", [12, 13, 17])
 def test_a_client_that_fetches_as_a_follower_is_refused(tmp_path: Path, version: int) -> None:
     """CVE-2018-1288: READ is no right to follow, and CLUSTER_ACTION makes nobody a broker."""

@@ -202,9 +202,10 @@ def refused_topics(
     """Those of the topics on which the request's principal may not do something.
 
     For requests of records: what the connection has been allowed before is not asked again.
-    Brokers read what others lead, for lag: by CLUSTER_ACTION they may follow it as well.
+    Brokers read what others lead, for lag, and write dead letters of share groups there: what may
+    be read or written for whom is decided before.
     """
-    if operation is AclOperation.READ and is_of_brokers(services, in_flight):
+    if is_of_brokers(services, in_flight):
         return frozenset()
     session = in_flight.session
     known = session.allowed_topics
