@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from barnabas_broker.handlers.audit_source import audit_source
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.security.allowed_names import AllowedNames
 from barnabas_broker.security.authorizer import CLUSTER_NAME, Authorizer
@@ -202,10 +203,9 @@ def refused_topics(
     """Those of the topics on which the request's principal may not do something.
 
     For requests of records: what the connection has been allowed before is not asked again.
-    Brokers read what others lead, for lag, and write dead letters of share groups there: what may
-    be read or written for whom is decided before.
+    Brokers read what others lead, for lag: by CLUSTER_ACTION they may follow it as well.
     """
-    if is_of_brokers(services, in_flight):
+    if operation is AclOperation.READ and is_of_brokers(services, in_flight):
         return frozenset()
     session = in_flight.session
     known = session.allowed_topics
@@ -215,6 +215,27 @@ def refused_topics(
     if services.audit is not None:
         note = partial(_note_check, services, in_flight, operation, AclResourceType.TOPIC)
     return known.refused(authorizer, session.principal, session.host, operation, names, note)
+
+
+async def refused_of_many_topics(
+    services: Services,
+    authorizer: Authorizer,
+    in_flight: InFlightRequest,
+    operation: AclOperation,
+    names: Set[str],
+) -> Set[str]:
+    """The same while the loop goes on: a check that is not known yet takes some microseconds.
+
+    Raises: ConnectionGoneError.
+    """
+    refused: set[str] = set()
+    left = list(names)
+    for start in range(0, len(left), SLICE):
+        if start:
+            await services.heavy_work.pause_of(in_flight)
+        some = frozenset(left[start : start + SLICE])
+        refused |= refused_topics(services, authorizer, in_flight, operation, some)
+    return refused
 
 
 def parted(

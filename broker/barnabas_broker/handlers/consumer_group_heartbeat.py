@@ -3,9 +3,6 @@
 v1: the client makes the member id; patterns. Source: CG-1 to CG-5, CG-8, CG-9.
 """
 
-from collections.abc import Coroutine
-from typing import Any
-
 from barnabas_broker.handlers.authorization import require, topic_filter
 from barnabas_broker.handlers.group_context import check_group_version, group_context
 from barnabas_broker.handlers.group_topics import require_topics
@@ -19,14 +16,14 @@ from barnabas_protocol.messages.consumer_group_heartbeat import (
 )
 
 
-def handle(
+async def handle(
     services: Services, in_flight: InFlightRequest, request: ConsumerGroupHeartbeatRequest
-) -> Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+) -> ConsumerGroupHeartbeatResponse:
     """Ask the coordinator of the group."""
     check_group_version(services)
     require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
-    require_topics(services, in_flight, request.subscribed_topic_names)
-    return services.groups.consumer_group_heartbeat(
+    await require_topics(services, in_flight, request.subscribed_topic_names)
+    return await services.groups.consumer_group_heartbeat(
         request,
         group_context(in_flight)._replace(sees_topic=topic_filter(services, in_flight)),
     )

@@ -28,6 +28,7 @@ from barnabas_broker.handlers.fetch_rights import ReadRights, refused_data
 from barnabas_broker.handlers.request_limits import LOOP_BYTES_OF_PARTITIONS_MAX
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.purgatory.purgatory import DelayedOperation
 from barnabas_broker.replication.leader.delayed_fetch import (
@@ -255,16 +256,33 @@ def _handle_requested(
         choose_replica=_choice(services, request.rack_id) if is_consumer else None,
         is_gone=lambda: in_flight.session.is_closed,
     )
-    partitions = context.partitions
-    if services.authorizer is not None:
-        response.rights = ReadRights(services, services.authorizer, in_flight)
-        partitions = response.rights.readable(partitions)
-        if not partitions and context.partitions:
-            response([])
-            return None
+    if services.authorizer is None:
+        return _fetch(response, context.partitions, parameters)
+    response.rights = ReadRights(services, services.authorizer, in_flight)
+    if len(context.partitions) > SLICE:
+        return _fetch_judged(response, parameters)
+    return _fetch(response, response.rights.readable(context.partitions), parameters)
+
+
+async def _fetch_judged(response: _PendingResponse, parameters: FetchParameters) -> None:
+    """Fetch what may be read of very many partitions."""
+    assert response.rights is not None
+    partitions = await response.rights.readable_of_many(response.context.partitions)
+    work = _fetch(response, partitions, parameters)
+    if work is not None:
+        await work
+
+
+def _fetch(
+    response: _PendingResponse, partitions: Sequence[FetchPartition], parameters: FetchParameters
+) -> Coroutine[Any, Any, None] | None:
+    if not partitions and response.context.partitions:  # all are refused
+        response([])
+        return None
     if len(partitions) > AT_ONCE_MAX:
         return _fetch_many(response, partitions, parameters)
-    delayed = services.replicas.client_fetches.fetch(partitions, parameters, response)
+    fetches = response.services.replicas.client_fetches
+    delayed = fetches.fetch(partitions, parameters, response)
     response.wait_for(delayed, parameters.max_bytes)
     return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
-from barnabas_broker.handlers.authorization import allowed
+from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.acl import AclOperation, AclResourceType
@@ -21,15 +21,19 @@ HIDDEN_TOPICS: Final = (
 """Apache Kafka's words."""
 
 
-def require_topics(
+async def require_topics(
     services: Services, in_flight: InFlightRequest, topics: Sequence[str] | None
 ) -> None:
     """Refuse a member that subscribes to a topic that it may not see. Raises: KafkaError 29."""
-    if topics and not sees_all(services, in_flight, set(topics)):
+    if topics and not await sees_all(services, in_flight, set(topics)):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def sees_all(services: Services, in_flight: InFlightRequest, topics: Set[str]) -> bool:
+async def sees_all(services: Services, in_flight: InFlightRequest, topics: Set[str]) -> bool:
     """Whether the client may see all of the topics that members of a group have."""
-    visible = allowed(services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topics)
-    return len(visible) == len(topics)
+    if services.authorizer is None:
+        return True
+    async for topic in services.heavy_work.each(in_flight, topics):
+        if not may(services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
+            return False
+    return True

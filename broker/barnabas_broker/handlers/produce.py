@@ -12,16 +12,21 @@ with the generated writer for every version.
 import logging
 import struct
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.current_leaders import CurrentLeaders
-from barnabas_broker.handlers.produce_rights import check_transactional_id, writable
+from barnabas_broker.handlers.produce_rights import (
+    check_transactional_id,
+    writable,
+    writable_of_many,
+)
 from barnabas_broker.handlers.request_limits import encode
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.handlers.transactional_produce import VerifiedTransaction, verified
-from barnabas_broker.network.heavy_work import ConnectionGoneError
+from barnabas_broker.network.heavy_work import SLICE, ConnectionGoneError
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.leader.delayed_produce import (
     Done,
@@ -88,16 +93,50 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
     version = in_flight.api_version
     if version < ZSTD_SINCE and any(map(_is_zstd, _batches(request))):
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce 7")
-    finish: Done = respond
     entries = _entries(services, request, version)
-    if services.authorizer is not None:
-        try:
-            check_transactional_id(services, in_flight, request.transactional_id, entries)
-        except KafkaError as error:
-            _refuse(in_flight, request, error)
-            return
-        entries, finish = writable(services, services.authorizer, in_flight, entries, finish)
-    timeout_ms, now_ms = request.timeout_ms, services.clock.wall_ms()
+    append = partial(_append, services, in_flight, request)
+    authorizer = services.authorizer
+    if authorizer is None:
+        append(entries, respond)
+        return
+    try:
+        check_transactional_id(services, in_flight, request.transactional_id, entries)
+    except KafkaError as error:
+        _refuse(in_flight, request, error)
+        return
+    if len(request.topic_data) <= SLICE:
+        append(*writable(services, authorizer, in_flight, entries, respond))
+        return
+    judged = writable_of_many(services, authorizer, in_flight, entries, respond)
+    in_flight.session.hold()
+    _spawn(services, in_flight, _append_judged(in_flight, judged, append))
+
+
+async def _append_judged(
+    in_flight: InFlightRequest,
+    judged: Coroutine[Any, Any, tuple[TopicRecords, Done]],
+    append: Callable[[TopicRecords, Done], None],
+) -> None:
+    """Append to the topics that the client may write to; its next requests wait."""
+    try:
+        append(*await judged)
+    except ConnectionGoneError:
+        return
+    except Exception:
+        logger.exception("rights to very many topics could not be checked")
+        in_flight.session.close("rights to very many topics could not be checked")
+    finally:
+        in_flight.session.release()
+
+
+def _append(
+    services: Services,
+    in_flight: InFlightRequest,
+    request: ProduceRequest,
+    entries: TopicRecords,
+    done: Done,
+) -> None:
+    acks, timeout_ms, now_ms = request.acks, request.timeout_ms, services.clock.wall_ms()
 
     def append(transaction: VerifiedTransaction | None) -> HeavyAppends | None:
         return services.replicas.leader_append.produce(
@@ -105,7 +144,7 @@ def handle(services: Services, in_flight: InFlightRequest, request: ProduceReque
             acks=acks,
             timeout_ms=timeout_ms,
             now_ms=now_ms,
-            done=finish,
+            done=done,
             transaction=transaction,
         )
 

@@ -6,10 +6,10 @@ holds; of the topics each is judged by itself. Source: SEC-46, SHR-35.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
-from barnabas_broker.handlers.authorization import refused_topics, require
+from barnabas_broker.handlers.authorization import refused_of_many_topics, refused_topics, require
 from barnabas_broker.handlers.broker_listener import is_of_brokers
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import RESOURCE_TOPIC
@@ -52,11 +52,36 @@ def writable(
 
     Brokers append dead letters of share groups, where a topic permits those (SHR-35).
     """
+    names = _names(services, in_flight, entries)
+    refused = refused_topics(services, authorizer, in_flight, AclOperation.WRITE, names)
+    return _without(entries, refused, done)
+
+
+async def writable_of_many(
+    services: Services,
+    authorizer: Authorizer,
+    in_flight: InFlightRequest,
+    entries: TopicRecords,
+    done: Done,
+) -> tuple[TopicRecords, Done]:
+    """The same while the loop goes on. Raises: ConnectionGoneError."""
+    names = _names(services, in_flight, entries)
+    refused = await refused_of_many_topics(
+        services, authorizer, in_flight, AclOperation.WRITE, names
+    )
+    return _without(entries, refused, done)
+
+
+def _names(services: Services, in_flight: InFlightRequest, entries: TopicRecords) -> Set[str]:
+    """The topics to be asked about."""
     names = {topic_partition.topic for topic_partition, _, _ in entries}
     names.discard("")  # of an id that no topic has
     if is_of_brokers(services, in_flight):
         names = {name for name in names if not _takes_dead_letters(services, name)}
-    unwritable = refused_topics(services, authorizer, in_flight, AclOperation.WRITE, names)
+    return names
+
+
+def _without(entries: TopicRecords, unwritable: Set[str], done: Done) -> tuple[TopicRecords, Done]:
     if not unwritable:
         return entries, done
     error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

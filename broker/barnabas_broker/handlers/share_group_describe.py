@@ -45,19 +45,19 @@ async def handle(
                 DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
                 for group_id in hidden
             ),
-            *(_visible(services, in_flight, group) for group in groups),
+            *[await _visible(services, in_flight, group) for group in groups],
         ]
     )
 
 
-def _visible(
+async def _visible(
     services: Services, in_flight: InFlightRequest, group: DescribedGroup
 ) -> DescribedGroup:
     """A group, or an error where one of its members has a topic that the client may not see."""
     names = {
         one.topic_name for member in group.members for one in member.assignment.topic_partitions
     }
-    if sees_all(services, in_flight, names):
+    if await sees_all(services, in_flight, names):
         return group
     return DescribedGroup(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -3,9 +3,6 @@
 Version 0 was early access and is not served. Source: SHR-1, SHR-28.
 """
 
-from collections.abc import Coroutine
-from typing import Any
-
 from barnabas_broker.handlers.authorization import require
 from barnabas_broker.handlers.group_context import group_context
 from barnabas_broker.handlers.group_topics import require_topics
@@ -20,14 +17,14 @@ from barnabas_protocol.messages.share_group_heartbeat import (
 )
 
 
-def handle(
+async def handle(
     services: Services, in_flight: InFlightRequest, request: ShareGroupHeartbeatRequest
-) -> Coroutine[Any, Any, ShareGroupHeartbeatResponse]:
+) -> ShareGroupHeartbeatResponse:
     """Ask the coordinator of the group."""
     check_share_version(services)
     require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
-    require_topics(services, in_flight, request.subscribed_topic_names)
-    return services.groups.share.heartbeat(request, group_context(in_flight))
+    await require_topics(services, in_flight, request.subscribed_topic_names)
+    return await services.groups.share.heartbeat(request, group_context(in_flight))
 
 
 def failed(request: ShareGroupHeartbeatRequest, error: KafkaError) -> ShareGroupHeartbeatResponse:
