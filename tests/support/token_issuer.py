@@ -141,6 +141,10 @@ class TokenServer:
             raise web.HTTPServiceUnavailable
 
     async def _keys(self, request: web.Request) -> web.Response:
+        accepted = request.headers.get("Accept", "*/*")
+        if "*/*" not in accepted and "application/jwk-set+json" not in accepted:
+            # As Kubernetes does, which serves nothing else here.
+            return web.Response(status=406)
         self._check_presence()
         self.fetches += 1
         return web.Response(body=key_set(*self.issuers))

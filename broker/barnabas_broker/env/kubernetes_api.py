@@ -84,7 +84,8 @@ class KubernetesApi:
     async def _send(
         self, method: str, path: str, document: Mapping[str, Any] | None
     ) -> HttpResponse:
-        headers = {"Accept": "application/json"}
+        # The keys of ServiceAccounts are served as a key set only: 406 to who takes JSON alone.
+        headers = {"Accept": "application/json, application/jwk-set+json"}
         token = await self._current_token()
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
