@@ -196,3 +196,27 @@ async def until(holds: Callable[[], bool]) -> None:
         return holds()
 
     await eventually(held)
+
+
+def test_connections_that_do_not_log_in_are_half_open_too(tmp_path: Path) -> None:
+    """SEC-8: by SASL without TLS; who goes is counted out."""
+
+    async def run() -> None:
+        async with running_broker(
+            tmp_path,
+            **{
+                "listeners": "SASL_PLAINTEXT://127.0.0.1:0,REPLICATION://127.0.0.1:0",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "barnabas.half.open.connections.per.ip.max": "2",
+            },
+        ) as server:
+            half_open = server.listeners.handshakes[False].half_open
+            made = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+            rejected = server.listeners.metrics.rejected
+            await until(lambda: rejected.get("half-open-connections-per-ip") == 1)
+            assert half_open.total == 2
+            for _, writer in made:
+                writer.close()
+            await until(lambda: half_open.total == 0)
+
+    uvloop.run(run())
