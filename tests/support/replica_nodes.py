@@ -37,6 +37,8 @@ from barnabas_broker.replication.partition import Partition
 from barnabas_broker.replication.replica_manager import ReplicaManager
 from barnabas_broker.replication.throttle import ReplicationThrottle
 from barnabas_broker.replication.turn import Turn
+from barnabas_broker.security.broker_identity import BrokerIdentity
+from barnabas_broker.security.principal import ANONYMOUS
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import KafkaError
@@ -140,6 +142,8 @@ class StubExchange:
         self.api_version = version
         self.correlation_id = 1
         self.client_id = "test"
+        self.principal = ANONYMOUS
+        self.host = "127.0.0.1"
         self.frame = b""
         self.session: Any = SimpleNamespace(
             is_closed=False,
@@ -243,6 +247,8 @@ class ReplicaNode:
                 fetch_sessions=self.sessions,
                 image=self.image,
                 random=self.random,
+                broker_identity=BrokerIdentity("A"),
+                authorizer=None,
             )
             fetch_exchange: Any = in_flight
             try:

@@ -25,6 +25,7 @@ from barnabas_broker.metadata.quorum.peer_transport import SNAPSHOT_PIECE_BYTES,
 from barnabas_broker.metadata.quorum.transport import QuorumTransport
 from barnabas_broker.metadata.quorum.voters import Voter
 from barnabas_broker.network.peers import Peers, PeerUnreachableError
+from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages.metadata_fetch import MetadataFetchRequest, MetadataFetchResponse
@@ -102,6 +103,7 @@ class Node:
             apis={},
             quotas=SimpleNamespace(request=None),
             authorizer=None,
+            broker_identity=BrokerIdentity("PLAINTEXT"),
         )
         bench.dispatch = Dispatcher(cast(Services, services))
 
