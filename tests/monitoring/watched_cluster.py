@@ -119,7 +119,15 @@ class WatchedCluster:
     @contextmanager
     def sharing(self) -> Iterator[None]:
         """A member of the share group that goes on."""
-        command = [barnabas_command(), "share", "consume", TOPIC_NAME, "--group", QUEUE, "--follow"]
+        command = [
+            str(barnabas_command()),
+            "share",
+            "consume",
+            TOPIC_NAME,
+            "--group",
+            QUEUE,
+            "--follow",
+        ]
         command += ["--bootstrap-server", self.brokers.bootstrap]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -9,9 +9,9 @@ Source: SEC-61.
 from __future__ import annotations
 
 import re
-import secrets
 from typing import Final
 
+from barnabas_broker.env.randomness import secret_bytes
 from barnabas_broker.security.broker_users import ITERATIONS, BrokerLogin
 from barnabas_protocol.connection.client import ClientConnection, HandshakeCompleted
 from barnabas_protocol.connection.framing import FrameReceiver
@@ -62,7 +62,7 @@ class _BrokerScram:
 
     def __init__(self, login: BrokerLogin) -> None:
         self._exchange = ScramSaslClient(
-            login.mechanism, login.username, login.password, secrets.token_urlsafe(_NONCE_BYTES)
+            login.mechanism, login.username, login.password, secret_bytes(_NONCE_BYTES).hex()
         )
         self.mechanism = login.mechanism
 

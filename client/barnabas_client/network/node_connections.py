@@ -72,6 +72,7 @@ class NodeConnections:
         self._software_version = software_version
         self._tls = tls
         self._login = login
+        self._has_connected = False  # to anybody of the cluster
         self._address_of = address_of
         self._on_disconnect = on_disconnect
         self._shared_buffer = SharedBuffer()
@@ -242,12 +243,15 @@ class NodeConnections:
         try:
             await connection.open(host, port, await self._tls.current(), timeout_ms)
         except BrokerUnreachableError:
-            is_plain = not self._settings.uses_tls and node.failures == 0
+            # A broker that has served this client, or one of its cluster, is not looked at again.
+            is_new = not self._has_connected and node.failures == 0
+            is_plain = is_new and not self._settings.uses_tls
             if is_plain and connection.has_ended_unanswered and await speaks_tls(host, port):
                 raise plain_at_tls_error(
                     _peer(node_id, host, port), self._settings.security_protocol
                 ) from None
             raise
+        self._has_connected = True
         return connection
 
     def _take_failure(self, node: _Node, error: BarnabasError) -> None:

@@ -24,6 +24,7 @@ from weakref import WeakSet
 from barnabas_client.env import Environment
 from barnabas_client.network import client as client_module
 from barnabas_client.network import connection as connection_module
+from barnabas_client.network import node_connections as node_connections_module
 from barnabas_protocol import codec
 from barnabas_protocol.schema import Message
 from tests.support.process_loop import PROCESS, Process, ProcessLoop
@@ -31,6 +32,11 @@ from tests.support.virtual_loop import VirtualClock
 
 ENDING_SECONDS = 300.0
 Answer = Message | asyncio.Future[Any] | None
+
+
+async def _nobody_speaks_tls(host: str, port: int) -> bool:
+    """The answer to a client that looks whether a broker without a word speaks TLS."""
+    return False
 
 
 class Lost(Exception):
@@ -289,6 +295,7 @@ class World:
         with (
             patch.object(connection_module, "connect_socket", self.connect),
             patch.object(connection_module, "start_transport", self.start),
+            patch.object(node_connections_module, "speaks_tls", _nobody_speaks_tls),
             patch.object(client_module, "Environment", self.environment),
         ):
             try:

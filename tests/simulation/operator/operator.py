@@ -25,6 +25,7 @@ from barnabas_operator.reconcile.elsewhere import Elsewhere
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.reconcile.topic_reconciler import TopicReconciler
 from barnabas_operator.reconcile.topic_state import ObservedCluster
+from barnabas_operator.reconcile.user.user_reconciler import UserReconciler
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, KeyKind
 from barnabas_operator.work.watch_cache import WatchCache
@@ -35,6 +36,7 @@ from tests.simulation.operator.brokers import CLUSTER_ID, Brokers
 from tests.simulation.operator.groups import Groups
 from tests.simulation.operator.odd_users import SILENT
 from tests.support.fake_kubernetes_store import Event, FakeStore
+from tests.support.memory_users import MemoryUsers
 from tests.support.simulated_random import SimulatedRandom
 
 T = TypeVar("T")
@@ -342,6 +344,9 @@ class Operator:
             ),
             KeyKind.GROUPS: GroupReconciler(
                 api, admins, SETTINGS, clock, cache, make_gateway=lambda _: GroupsFromAfar(afar)
+            ),
+            KeyKind.USERS: UserReconciler(
+                api, admins, SETTINGS, clock, cache, make_gateway=lambda _: MemoryUsers()
             ),
         }
         self._queue = WorkQueue(

@@ -16,7 +16,7 @@ FOUND_BY = {
     "row6": 6013,
     "row8 namespaces": 6034,
     "row8 topics": 6028,
-    "row11": 6004,
+    "row11": 6005,
     "row12": 6003,
     "the Lease goes before the claims": 7005,
     "whose a child is is not asked": 8000,

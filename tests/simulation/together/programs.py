@@ -18,6 +18,7 @@ from barnabas_client.env import Environment
 from barnabas_client.errors import BarnabasError
 from barnabas_client.network import client as client_module
 from barnabas_client.network import connection as connection_module
+from barnabas_client.network import node_connections as node_connections_module
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import NodeClock
@@ -27,6 +28,11 @@ from tests.support.process_loop import PROCESS, Process
 ENDING_SECONDS = 60.0
 LIMIT_SECONDS = 30.0
 WALL_MS = 1_700_000_000_000
+
+
+async def _nobody_speaks_tls(host: str, port: int) -> bool:
+    """The answer to a client that looks whether a broker without a word speaks TLS."""
+    return False
 
 
 class Violation(AssertionError):
@@ -82,6 +88,7 @@ class Programs:
             with (
                 patch.object(connection_module, "connect_socket", self._connect),
                 patch.object(connection_module, "start_transport", self._start),
+                patch.object(node_connections_module, "speaks_tls", _nobody_speaks_tls),
                 patch.object(client_module, "Environment", self._environment),
             ):
                 yield

@@ -7,7 +7,6 @@ is on no disk (SEC-2).
 
 from __future__ import annotations
 
-import os
 import ssl
 from typing import Final
 
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.tls_settings import ListenerTlsSettings
+from barnabas_broker.env.memory_file import memory_file
 from barnabas_broker.env.tls_alerts import AlertingSSLObject
 from barnabas_broker.security.tls.cipher_suites import openssl_ciphers
 from barnabas_broker.security.tls.key_material import KeyMaterial
@@ -73,12 +73,8 @@ def _apply(context: ssl.SSLContext, material: KeyMaterial, settings: ListenerTls
 
 
 def _load_key(context: ssl.SSLContext, material: KeyMaterial) -> None:
-    descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, material.key_pem + material.chain_pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
-    finally:
-        os.close(descriptor)
+    with memory_file(material.key_pem + material.chain_pem) as path:
+        context.load_cert_chain(path, password="")
 
 
 def handshakes_at_once(material: KeyMaterial) -> int:
