@@ -313,6 +313,8 @@ def script(directory: Path) -> dict[str, ToolCall]:
     }
 
 
+SINCE_4_4 = "errors.deadletterqueue."
+"""Settings that the Apache Kafka of this comparison does not have yet."""
 CALL_NAMES = tuple(script(Path("no-such-folder")))
 
 
@@ -336,7 +338,10 @@ def transcripts(
 
 @pytest.mark.parametrize("name", CALL_NAMES)
 def test_a_tool_prints_the_same(name: str, transcripts: dict[str, Transcript]) -> None:
-    expected, found = (transcripts[kind].lines(name) for kind in ("apache", "barnabas"))
+    expected, found = (
+        [line for line in transcripts[kind].lines(name) if not line.strip().startswith(SINCE_4_4)]
+        for kind in ("apache", "barnabas")
+    )
     if name in UNORDERED:
         expected, found = sorted(expected), sorted(found)
     difference = "\n".join(
