@@ -64,7 +64,7 @@ async def _delete(
 ) -> DeleteRecordsResult | DeleteRecordsPartitionResult:
     """Raise the leader's log start; an error's result where that is refused."""
     try:
-        if topic in INTERNAL_TOPICS:
+        if topic in INTERNAL_TOPICS and topic in services.replicas.image.topics.by_name:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = services.replicas.find(TopicPartition(topic, requested.partition_index))
         partition.check_leader()
