@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_broker.admin.admin_access import bearer_token
 from barnabas_broker.admin.admin_tokens import TokenFile
@@ -17,7 +17,9 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.network.login_verdicts import TokenVerifier
 from barnabas_broker.security.principal import ANONYMOUS, Principal
-from barnabas_broker.security.tls.listener_tls import ListenerTls
+
+if TYPE_CHECKING:
+    from barnabas_broker.security.tls.listener_tls import ListenerTls
 
 logger = logging.getLogger(__name__)
 

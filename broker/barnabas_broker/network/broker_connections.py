@@ -7,6 +7,7 @@ afterwards, from the quorum's record and image. Nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
@@ -14,7 +15,9 @@ from barnabas_broker.env.network import Network
 from barnabas_broker.network.peers import Peers
 from barnabas_broker.network.reachability import Reachability
 from barnabas_broker.network.tls_transport import EncryptionTurns
-from barnabas_broker.security.tls.listener_tls import ListenerTls
+
+if TYPE_CHECKING:
+    from barnabas_broker.security.tls.listener_tls import ListenerTls
 
 Address = tuple[str, int]
 

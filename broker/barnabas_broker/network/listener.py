@@ -7,13 +7,15 @@ the frames mean is the dispatcher's.
 Source: NET-2 to NET-6, NET-14.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import BoundListener, Network
@@ -29,8 +31,10 @@ from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
 from barnabas_broker.network.tls_session import TlsSession
 from barnabas_broker.network.tls_transport import EncryptionTurns
-from barnabas_broker.security.tls.listener_tls import CertificateIdentity, ListenerTls
 from barnabas_protocol.connection.framing import SharedBuffer
+
+if TYPE_CHECKING:
+    from barnabas_broker.security.tls.listener_tls import CertificateIdentity, ListenerTls
 
 _log = logging.getLogger(__name__)
 

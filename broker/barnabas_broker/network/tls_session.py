@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from barnabas_broker.network.session import Session, SessionHost
 from barnabas_broker.network.tls_transport import EncryptionTurns, TlsTransport
 from barnabas_broker.security.principal_mapping import MappingError
-from barnabas_broker.security.tls.listener_tls import CertificateIdentity
+
+if TYPE_CHECKING:
+    from barnabas_broker.security.tls.listener_tls import CertificateIdentity
 
 END_JITTER_MS: Final = 60_000
 """Certificates that end together do not end all connections in one moment."""

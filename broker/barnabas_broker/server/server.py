@@ -8,7 +8,7 @@ A broker without others is a cluster of one. Nothing is decided here.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas_broker.admin.admin_access import is_loopback
 from barnabas_broker.admin.admin_callers import admin_callers
@@ -65,7 +65,6 @@ from barnabas_broker.security.acl.standard_authorizer import (
 from barnabas_broker.security.audit.audit import Audit, is_audited
 from barnabas_broker.security.audit.audit_event import AuditKind, AuditSource
 from barnabas_broker.security.audit.audit_log import HOUR_MS, AuditLog
-from barnabas_broker.security.audit.audit_writer import AuditWriter, FileSink, LoggerSink
 from barnabas_broker.security.authorizer import Authorizer
 from barnabas_broker.security.bootstrap_users import parse_bootstrap_users
 from barnabas_broker.security.broker_identity import BrokerIdentity
@@ -79,6 +78,9 @@ from barnabas_broker.server.metrics_registration import register_samples
 from barnabas_broker.server.stop_steps import run_stop_steps
 from barnabas_broker.telemetry.client_metrics_manager import ClientMetricsManager
 from barnabas_protocol.ids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas_broker.security.audit.audit_writer import AuditWriter
 
 logger = logging.getLogger(__name__)
 
@@ -425,6 +427,9 @@ class Server:
         config = self.config
         if not is_audited(config):
             return None
+        # Only here: a broker without an audit log starts without `logging.handlers`.
+        from barnabas_broker.security.audit.audit_writer import AuditWriter, FileSink, LoggerSink
+
         log = AuditLog(self._clock, self.logs.node_id)
         self.collector.register(log.samples)
         path = config.barnabas_audit_file

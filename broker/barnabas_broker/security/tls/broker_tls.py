@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.tls_settings import tls_settings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metrics.sample import Sample
-from barnabas_broker.security.tls.listener_tls import ListenerTls
+
+if TYPE_CHECKING:
+    from barnabas_broker.security.tls.listener_tls import ListenerTls
 
 _log = logging.getLogger(__name__)
 
@@ -38,15 +40,17 @@ class BrokerTls:
         self._config = config
         self._changing = asyncio.Lock()  # a look at files and other settings, one after the other
         hosts = {endpoint.name: endpoint.host for endpoint in config.advertised_listeners}
-        self.by_listener = {
-            name: ListenerTls(
+        self.by_listener: dict[str, ListenerTls] = {}
+        for name, settings in config.tls.items():
+            # With it comes `cryptography`: a broker without TLS starts, and is small, without.
+            from barnabas_broker.security.tls.listener_tls import ListenerTls
+
+            self.by_listener[name] = ListenerTls(
                 settings,
                 now_ms=clock.wall_ms(),
                 is_of_brokers=name == config.inter_broker_listener_name,
                 advertised_host=hosts.get(name, ""),
             )
-            for name, settings in config.tls.items()
-        }
         self.of_brokers = self.by_listener.get(config.inter_broker_listener_name)
         """That of the listener by which brokers reach one another."""
 
