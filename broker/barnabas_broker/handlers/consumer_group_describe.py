@@ -3,14 +3,14 @@
 v1: the protocol that each member speaks. Source: CG-13.
 """
 
-from barnabas_broker.handlers.authorization import parted
-from barnabas_broker.handlers.authorized_operations import authorized_operations
 from barnabas_broker.handlers.group_context import check_group_version
-from barnabas_broker.handlers.group_topics import HIDDEN_TOPICS, sees_all
-from barnabas_broker.handlers.request_limits import each_once
+from barnabas_broker.handlers.group_descriptions import (
+    add_operations,
+    unless_hidden,
+    visible_groups,
+)
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -24,21 +24,10 @@ async def handle(
 ) -> ConsumerGroupDescribeResponse:
     """Ask the coordinator of the groups."""
     check_group_version(services)
-    visible, hidden = parted(
-        services,
-        in_flight,
-        AclOperation.DESCRIBE,
-        AclResourceType.GROUP,
-        each_once(request.group_ids, str),
-        str,
-    )
+    visible, hidden = visible_groups(services, in_flight, request.group_ids)
     groups = await services.groups.consumer_group_describe(visible)
     if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(
-                    services, in_flight, AclResourceType.GROUP, group.group_id
-                )
+        add_operations(services, in_flight, groups)
     return ConsumerGroupDescribeResponse(
         groups=[
             *(
@@ -60,13 +49,11 @@ async def _visible(
         for assignment in (member.assignment, member.target_assignment)
         for one in assignment.topic_partitions
     }
-    if await sees_all(services, in_flight, names):
-        return group
-    return DescribedGroup(
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message=HIDDEN_TOPICS,
-        group_id=group.group_id,
-    )
+
+    def refusal(code: ErrorCode, message: str) -> DescribedGroup:
+        return DescribedGroup(error_code=code, error_message=message, group_id=group.group_id)
+
+    return await unless_hidden(services, in_flight, group, names, refusal)
 
 
 def failed(

@@ -3,13 +3,10 @@
 V6: an unknown group is an error (69). Source: GRP-21.
 """
 
-from barnabas_broker.handlers.authorization import parted
-from barnabas_broker.handlers.authorized_operations import authorized_operations
 from barnabas_broker.handlers.group_context import group_context
-from barnabas_broker.handlers.request_limits import each_once
+from barnabas_broker.handlers.group_descriptions import add_operations, visible_groups
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
-from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -22,22 +19,10 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Ask the coordinator of the group."""
-    visible, hidden = parted(
-        services,
-        in_flight,
-        AclOperation.DESCRIBE,
-        AclResourceType.GROUP,
-        each_once(request.groups, str),
-        str,
-    )
-    request.groups = visible
+    request.groups, hidden = visible_groups(services, in_flight, request.groups)
     response = await services.groups.describe_groups(request, group_context(in_flight))
     if request.include_authorized_operations:
-        for group in response.groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(
-                    services, in_flight, AclResourceType.GROUP, group.group_id
-                )
+        add_operations(services, in_flight, response.groups)
     response.groups[:0] = [
         DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group)
         for group in hidden

@@ -1,24 +1,18 @@
 """Whether a client may see the topics of a group: those it subscribes to, or that members have.
 
 Both are all or nothing: a member subscribes to what it may see only, and a group is described with
-all its members or with none.
+all its members or with none (`group_descriptions.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Final
 
 from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
-
-HIDDEN_TOPICS: Final = (
-    "The group has described topic(s) that the client is not authorized to describe."
-)
-"""Apache Kafka's words."""
 
 
 async def require_topics(
