@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas_broker.network.connection_rates import ConnectionRates
+from barnabas_broker.network.host_counts import HostCounts
 
 UNLIMITED = 2**31 - 1
 
@@ -42,7 +43,7 @@ def normal_address(host: str) -> str:
 class ConnectionLimits:
     """Counts connections and refuses those that are too many."""
 
-    __slots__ = ("_by_host", "_overrides", "connections_max", "per_ip_max", "rates", "total")
+    __slots__ = ("_counts", "_overrides", "connections_max", "per_ip_max", "rates")
 
     def __init__(
         self,
@@ -53,9 +54,13 @@ class ConnectionLimits:
     ) -> None:
         """`rates` are the quotas of new connections; None where there are never any."""
         self.rates = rates
-        self.total = 0
-        self._by_host: dict[str, int] = {}  # only addresses with a connection
+        self._counts = HostCounts()
         self.update(connections_max, per_ip_max, per_ip_overrides or {})
+
+    @property
+    def total(self) -> int:
+        """How many connections there are."""
+        return self._counts.total
 
     def update(
         self, connections_max: int, per_ip_max: int, per_ip_overrides: Mapping[str, int]
@@ -67,24 +72,17 @@ class ConnectionLimits:
 
     def from_host(self, host: str) -> int:
         """How many connections an address has now."""
-        return self._by_host.get(host, 0)
+        return self._counts.of(host)
 
     def enter(self, host: str) -> str | None:
         """Count a new connection; returns instead which limit forbids it, if one does."""
         if self.total >= self.connections_max:
             return "connections"
-        count = self._by_host.get(host, 0)
-        if count >= self._overrides.get(host, self.per_ip_max):
+        if self._counts.of(host) >= self._overrides.get(host, self.per_ip_max):
             return "connections-per-ip"
-        self._by_host[host] = count + 1
-        self.total += 1
+        self._counts.enter(host)
         return None
 
     def leave(self, host: str) -> None:
         """Count a connection out that had entered."""
-        self.total -= 1
-        count = self._by_host[host] - 1
-        if count:
-            self._by_host[host] = count
-        else:
-            del self._by_host[host]
+        self._counts.leave(host)

@@ -1,0 +1,31 @@
+"""How many there are of something, in all and of each address; only addresses that have one."""
+
+from __future__ import annotations
+
+
+class HostCounts:
+    """Connections by address, say; who enters leaves once."""
+
+    __slots__ = ("_by_host", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._by_host: dict[str, int] = {}
+
+    def of(self, host: str) -> int:
+        """How many an address has now."""
+        return self._by_host.get(host, 0)
+
+    def enter(self, host: str) -> None:
+        """Count one in."""
+        self._by_host[host] = self._by_host.get(host, 0) + 1
+        self.total += 1
+
+    def leave(self, host: str) -> None:
+        """Count one out that had entered."""
+        self.total -= 1
+        count = self._by_host[host] - 1
+        if count:
+            self._by_host[host] = count
+        else:
+            del self._by_host[host]
