@@ -180,11 +180,9 @@ class StandardAuthorizer:
 
     def may_change_rights(self, principal: Principal, host: str) -> bool:
         """Whether somebody may ALTER the cluster, in every mode: also where denials only show."""
-        question = (principal, host, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
-        self.check_count += 1
-        is_allowed = self._decide(question)
-        self.denial_count += not is_allowed
-        return is_allowed
+        return self._counted(
+            (principal, host, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+        )
 
     def explain(
         self,
@@ -210,11 +208,14 @@ class StandardAuthorizer:
         return Decision(False, "DefaultDeny")
 
     def _answer(self, question: _Question) -> bool:
+        return self._counted(question) or self._softens(question[2])
+
+    def _counted(self, question: _Question) -> bool:
+        """What ACLs say to something that was named, counted."""
         self.check_count += 1
         is_allowed = self._decide(question)
-        if not is_allowed:
-            self.denial_count += 1
-        return is_allowed or self._softens(question[2])
+        self.denial_count += not is_allowed
+        return is_allowed
 
     def _softens(self, operation: int) -> bool:
         """Whether what ACLs deny is allowed: never to act as a broker, which no client may before.
