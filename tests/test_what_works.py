@@ -7,8 +7,6 @@ from barnabas_broker.handlers.table import HANDLERS
 from barnabas_protocol.api import ApiKey
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "what-works.md"
-AT_ONCE_WITH_A_LISTENER = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
-"""Handled before the dispatcher, where a listener has log-in."""
 
 
 def numbers(cell: str) -> set[int]:
@@ -23,5 +21,5 @@ def test_the_page_lists_exactly_the_requests_that_are_not_served() -> None:
     told = set[int]()
     for cell in re.findall(r"^\| ([\d, to]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
         told |= numbers(cell)
-    unserved = set(ApiKey) - HANDLERS.keys() - AT_ONCE_WITH_A_LISTENER
+    unserved = set(ApiKey) - HANDLERS.keys()
     assert told == {int(key) for key in unserved}

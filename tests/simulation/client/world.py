@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import errno
 import gc
-import logging
 import random
 import ssl
 import struct
@@ -18,25 +17,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context, copy_context
 from typing import Any
-from unittest.mock import patch
 from weakref import WeakSet
 
 from barnabas_client.env import Environment
-from barnabas_client.network import client as client_module
-from barnabas_client.network import connection as connection_module
-from barnabas_client.network import node_connections as node_connections_module
 from barnabas_protocol import codec
 from barnabas_protocol.schema import Message
+from tests.support.client_seams import client_seams
 from tests.support.process_loop import PROCESS, Process, ProcessLoop
 from tests.support.virtual_loop import VirtualClock
 
 ENDING_SECONDS = 300.0
 Answer = Message | asyncio.Future[Any] | None
-
-
-async def _nobody_speaks_tls(host: str, port: int) -> bool:
-    """The answer to a client that looks whether a broker without a word speaks TLS."""
-    return False
 
 
 class Lost(Exception):
@@ -288,22 +279,14 @@ class World:
 
     @contextlib.contextmanager
     def _seams(self) -> Iterator[None]:
-        logger = logging.getLogger("barnabas_client")
-        level, was_collecting = logger.level, gc.isenabled()
-        logger.setLevel(logging.CRITICAL)
+        was_collecting = gc.isenabled()
         gc.disable()
-        with (
-            patch.object(connection_module, "connect_socket", self.connect),
-            patch.object(connection_module, "start_transport", self.start),
-            patch.object(node_connections_module, "speaks_tls", _nobody_speaks_tls),
-            patch.object(client_module, "Environment", self.environment),
-        ):
-            try:
+        try:
+            with client_seams(self.connect, self.start, self.environment):
                 yield
-            finally:
-                logger.setLevel(level)
-                if was_collecting:
-                    gc.enable()
+        finally:
+            if was_collecting:
+                gc.enable()
 
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         ended = context.get("task") or context.get("future")

@@ -6,33 +6,24 @@ A program may be killed, stand still, cancel its calls, or end while a task hold
 
 import asyncio
 import contextlib
-import logging
 import random
 import ssl
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any
-from unittest.mock import patch
 from weakref import WeakSet
 
 from barnabas_client.env import Environment
 from barnabas_client.errors import BarnabasError
-from barnabas_client.network import client as client_module
-from barnabas_client.network import connection as connection_module
-from barnabas_client.network import node_connections as node_connections_module
 from tests.simulation.cluster.client import CLIENTS_HOST
 from tests.simulation.cluster.cluster import Cluster
 from tests.simulation.cluster.node import NodeClock
+from tests.support.client_seams import client_seams
 from tests.support.cluster_network import LinkTransport
 from tests.support.process_loop import PROCESS, Process
 
 ENDING_SECONDS = 60.0
 LIMIT_SECONDS = 30.0
 WALL_MS = 1_700_000_000_000
-
-
-async def _nobody_speaks_tls(host: str, port: int) -> bool:
-    """The answer to a client that looks whether a broker without a word speaks TLS."""
-    return False
 
 
 class Violation(AssertionError):
@@ -78,22 +69,9 @@ class Programs:
 
     # What the clients take from outside.
 
-    @contextlib.contextmanager
-    def seams(self) -> Iterator[None]:
+    def seams(self) -> contextlib.AbstractContextManager[None]:
         """Replace the clients' clock, randomness and sockets."""
-        logger = logging.getLogger("barnabas_client")
-        level = logger.level
-        logger.setLevel(logging.CRITICAL)
-        try:
-            with (
-                patch.object(connection_module, "connect_socket", self._connect),
-                patch.object(connection_module, "start_transport", self._start),
-                patch.object(node_connections_module, "speaks_tls", _nobody_speaks_tls),
-                patch.object(client_module, "Environment", self._environment),
-            ):
-                yield
-        finally:
-            logger.setLevel(level)
+        return client_seams(self._connect, self._start, self._environment)
 
     def _environment(self) -> Environment:
         drawn = random.Random(self._random.getrandbits(64))
