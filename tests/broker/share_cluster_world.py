@@ -17,6 +17,7 @@ from barnabas_protocol.messages import (
     alter_partition_reassignments,
     describe_configs,
     elect_leaders,
+    metadata,
 )
 from tests.broker.share_member import ShareMember, acquired_of
 from tests.support.barnabas_cluster import BarnabasCluster
@@ -82,7 +83,7 @@ class World:
         return ShareMember(await self.connect(node_id), "g", name, self.topic_id)
 
     async def move_to(self, node_id: int) -> None:
-        """Prefer a broker as leader, and elect it."""
+        """Prefer a broker as leader, elect it, and wait until the former leader knows."""
         client = await self.connect(await self.leader())
         others = [other for other in self.cluster.brokers if other != node_id]
         await client.call(
@@ -112,7 +113,16 @@ class World:
             )
             return await self.leader() == node_id
 
+        async def is_known() -> bool:
+            response = await client.call(
+                ApiKey.METADATA,
+                9,
+                metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=TOPIC)]),
+            )
+            return bool(response.topics[0].partitions[0].leader_id == node_id)
+
         await until(is_elected)
+        await until(is_known)
 
 
 def in_cluster(
