@@ -7,10 +7,14 @@ Kafka's default partitioner uses it. Both results are signed 32-bit numbers, as 
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 MURMUR2_SEED = 0x9747B28C
 MURMUR2_MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+HASHES_KEPT = 4096
+KEPT_LENGTH_MAX = 128
+"""Longer names are hashed each time, so that what is kept stays below a few megabytes."""
 
 
 def murmur2(data: bytes) -> int:
@@ -43,8 +47,13 @@ def coordinator_partition(identifier: str, partition_count: int) -> int:
 
     The absolute value, with 0 for -2^31, which has none in 32 bits: not a mask of the sign bit.
     """
-    hashed = java_string_hash(identifier)
+    is_short = len(identifier) <= KEPT_LENGTH_MAX
+    hashed = _kept_hash(identifier) if is_short else java_string_hash(identifier)
     return 0 if hashed == -0x80000000 else abs(hashed) % partition_count
+
+
+# Each request of a group or a producer names the same one: a step of Python for each character.
+_kept_hash = lru_cache(maxsize=HASHES_KEPT)(java_string_hash)
 
 
 def _signed(number: int) -> int:

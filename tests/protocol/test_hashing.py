@@ -25,6 +25,14 @@ def test_groups_land_where_kafka_puts_them(text: str, hashed: int, partition: in
     assert coordinator_partition(text, 50) == partition
 
 
+@pytest.mark.parametrize("length", [128, 129, 20_000])
+def test_names_of_any_length_have_a_partition(length: int) -> None:
+    """Hashes of short names are kept; long ones would fill the memory."""
+    name = "n" * length
+    for _ in range(2):
+        assert coordinator_partition(name, 50) == abs(java_string_hash(name)) % 50
+
+
 def test_characters_outside_the_basic_plane_count_as_two_units() -> None:
     """Java hashes UTF-16 units: U+1F600 is d83d de00."""
     assert java_string_hash("\U0001f600") == 0xD83D * 31 + 0xDE00

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from barnabas_protocol import codec
@@ -26,6 +27,7 @@ from barnabas_protocol.api import ApiKey, request_header_version
 from barnabas_protocol.connection import api_versions
 from barnabas_protocol.connection.api_versions import NodeApiVersions
 from barnabas_protocol.connection.framing import FrameReceiver
+from barnabas_protocol.connection.sasl.mechanism import HashingNeeded
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.schema import Buffer, Message
 
@@ -82,11 +84,17 @@ class HandshakeContinues(NamedTuple):
     buffers: list[Buffer]
 
 
+class HandshakeHashes(NamedTuple):
+    """The handshake goes on with `provide` once a password is hashed, which takes long."""
+
+    compute: Callable[[], bytes]
+
+
 class HandshakeCompleted(NamedTuple):
     """The connection may be used, for the first time or after a re-authentication."""
 
 
-Event: TypeAlias = ResponseReceived[Tag] | HandshakeContinues | HandshakeCompleted
+Event: TypeAlias = ResponseReceived[Tag] | HandshakeContinues | HandshakeHashes | HandshakeCompleted
 
 
 class ClientConnection(Generic[Tag]):
@@ -153,6 +161,11 @@ class ClientConnection(Generic[Tag]):
         self._handshake_deadline_ms = deadline_ms
         return self._send_step(self._handshake.begin_again())
 
+    def provide(self, hashed: bytes) -> list[Buffer]:
+        """The bytes with which the handshake goes on after HandshakeHashes."""
+        assert self._handshake is not None
+        return self._send_step(self._handshake.provide(hashed))
+
     def send(
         self, request: Message, version: int, tag: Tag, deadline_ms: int = 0
     ) -> tuple[list[Buffer], bool]:
@@ -218,10 +231,12 @@ class ClientConnection(Generic[Tag]):
 
     def _continue_handshake(
         self, response: Any, now_ms: int
-    ) -> HandshakeContinues | HandshakeCompleted:
+    ) -> HandshakeContinues | HandshakeHashes | HandshakeCompleted:
         handshake = self._handshake
         assert handshake is not None
         step = handshake.receive(response)
+        if isinstance(step, HashingNeeded):
+            return HandshakeHashes(step.compute)
         if step is not None:
             return HandshakeContinues(self._send_step(step))
         self.is_open = True

@@ -196,8 +196,11 @@ class FrameReceiver:
         detail = f"the frame size is {size}, more than the {self.frame_bytes_max} allowed"
         return FrameError("oversize", detail, start)
 
-    def keep(self) -> None:
-        """Move what was not cut out of the shared buffer; call it after the last `next_frame`."""
+    def keep(self) -> int:
+        """Move what was not cut out of the shared buffer; call it after the last `next_frame`.
+
+        Returns `held_bytes`.
+        """
         position, end, source = self.position, self.end, self._source
         left = end - position
         if left:
@@ -215,6 +218,7 @@ class FrameReceiver:
             self._rest = None
             self._source = self._shared
             self.position = self.end = 0
+        return self._large_filled + left
 
     def clear(self) -> None:
         """Let go of everything that has arrived."""

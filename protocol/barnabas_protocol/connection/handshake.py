@@ -1,7 +1,8 @@
 """What a client requests on a new connection before anything else: versions, then the log-in.
 
 Pure: `begin` and `receive` give the next request with its version, or None when the connection may
-be used. Re-authentication (KIP-368) begins at the second step.
+be used; or what is to be hashed, and `provide` gives the next. Re-authentication (KIP-368) begins
+at the second step.
 
     ApiVersions 4 -> (UNSUPPORTED_VERSION: again in a version the broker names) -> SaslHandshake 1
     -> SaslAuthenticate, as often as the mechanism needs -> done
@@ -13,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.connection.api_versions import NodeApiVersions
+from barnabas_protocol.connection.sasl.mechanism import HashingNeeded
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas_protocol.messages.sasl_authenticate import (
@@ -27,7 +29,7 @@ from barnabas_protocol.messages.sasl_handshake import SaslHandshakeRequest, Sasl
 from barnabas_protocol.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas_protocol.connection.sasl import SaslClient
+    from barnabas_protocol.connection.sasl import HashingSaslClient, SaslClient
 
 API_VERSIONS_VERSION: Final = 4
 """Version 5 adds the ids of the cluster and the node, which a proxy may not know (KIP-1242)."""
@@ -115,8 +117,10 @@ class Handshake:
         assert step is not None
         return step
 
-    def receive(self, response: Any) -> Step | None:
+    def receive(self, response: Any) -> Step | HashingNeeded | None:
         """Take the response to the last request; return the next one, None when all is done.
+
+        What is to be hashed before there is a next one is returned instead.
 
         Raises: HandshakeError; what the mechanism raises, SaslError by our own ones.
         """
@@ -131,6 +135,11 @@ class Handshake:
                 raise AssertionError("no request of the handshake is in flight")
             case _ as unreachable:
                 assert_never(unreachable)
+
+    def provide(self, hashed: bytes) -> Step:
+        """The request that hashing was needed for."""
+        assert self._sasl_client is not None
+        return self._authenticate(cast("HashingSaslClient", self._sasl_client).provide(hashed))
 
     def _versions_request(self) -> Step:
         name, version = self._software
@@ -177,7 +186,7 @@ class Handshake:
         assert version is not None
         return SaslAuthenticateRequest(auth_bytes=token), version
 
-    def _token(self, response: SaslAuthenticateResponse) -> Step | None:
+    def _token(self, response: SaslAuthenticateResponse) -> Step | HashingNeeded | None:
         sasl_client = self._sasl_client
         assert sasl_client is not None
         code, mechanism = response.error_code, sasl_client.mechanism
@@ -190,6 +199,8 @@ class Handshake:
                 message=response.error_message,
             )
         token = sasl_client.respond(bytes(response.auth_bytes))
+        if isinstance(token, HashingNeeded):
+            return token
         if token is not None:
             return self._authenticate(token)
         if not sasl_client.is_complete:

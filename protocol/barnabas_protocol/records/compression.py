@@ -8,6 +8,9 @@ xerial stream is written, because Java reads nothing else from a broker of ours.
 
 Invariants: never more than `limit_bytes` of output is kept, whatever the input promises; every
 malformed input is a ParseError.
+
+The libraries take 3 MiB, so they are loaded by the first batch that needs one; a broker, which may
+be out of files by then, calls `load_codecs` when it starts.
 """
 
 from __future__ import annotations
@@ -17,10 +20,6 @@ import zlib
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
-
-import cramjam
-import lz4.frame
-import zstandard
 
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import Buffer
@@ -56,6 +55,13 @@ class DecompressedTooLargeError(ParseError):
     """The records would take more memory than the reader allows."""
 
 
+def load_codecs() -> None:
+    """Load the libraries of all codecs now."""
+    import cramjam  # noqa: F401
+    import lz4.frame  # noqa: F401
+    import zstandard  # noqa: F401
+
+
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """The records part as `codec` writes it; `level` in the codec's own scale, None = its usual.
 
@@ -69,18 +75,9 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         case Compression.SNAPPY:
             return _compress_snappy(data)
         case Compression.LZ4:
-            # Independent blocks of 64 KiB and no content size: what Java's reader was made for.
-            return bytes(
-                lz4.frame.compress(
-                    data,
-                    compression_level=0 if level is None else level,
-                    block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-                    block_linked=False,
-                    store_size=False,
-                )
-            )
+            return _compress_lz4(data, 0 if level is None else level)
         case Compression.ZSTD:
-            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+            return _compress_zstd(data, 3 if level is None else level)
     raise ValueError(f"no compression codec has the number {codec}")
 
 
@@ -149,7 +146,30 @@ def _decompress_members(
     raise ParseError(f"{name}: more than {_MEMBERS_MAX} members", position)
 
 
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    """Independent blocks of 64 KiB and no content size: what Java's reader was made for."""
+    import lz4.frame
+
+    return bytes(
+        lz4.frame.compress(
+            data,
+            compression_level=level,
+            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            store_size=False,
+        )
+    )
+
+
+def _compress_zstd(data: Buffer, level: int) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=level).compress(data)
+
+
 def _compress_snappy(data: Buffer) -> bytes:
+    import cramjam
+
     view = memoryview(data)
     parts: list[bytes] = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -182,6 +202,8 @@ def _decompress_snappy(data: Buffer, limit_bytes: int) -> bytes:
 
 def _decompress_snappy_block(block: memoryview, position: int, limit_bytes: int) -> bytes:
     """One raw block; its own promise of a size is checked before anything is allocated."""
+    import cramjam
+
     try:
         if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
             raise _too_large(limit_bytes)
@@ -192,6 +214,8 @@ def _decompress_snappy_block(block: memoryview, position: int, limit_bytes: int)
 
 def _decompress_lz4(data: Buffer, limit_bytes: int) -> bytes:
     """One or several LZ4 frames, concatenated."""
+    import lz4.frame
+
     return _decompress_members(data, limit_bytes, "lz4", lz4.frame.LZ4FrameDecompressor)
 
 
@@ -201,6 +225,8 @@ def _decompress_zstd(data: Buffer, limit_bytes: int) -> bytes:
     The library does not tell a frame without content size that is cut between two blocks from a
     whole one; the count of records does.
     """
+    import zstandard
+
     parts: list[bytes] = []
     left = limit_bytes
     try:

@@ -111,6 +111,15 @@ class RecordReader(Generic[RecordTuple]):
                 return records
         return []
 
+    @property
+    def size_bytes(self) -> int:
+        """How large the records are, decompressed; 0 when the batch is done."""
+        return len(self._data)
+
+    def contains(self, content: bytes, start: int, end: int) -> bool:
+        """Whether these bytes stand somewhere in a part of the decompressed records."""
+        return self._data.find(content, start, end) >= 0
+
     def _read(self, count: int) -> list[RecordTuple]:
         data = self._data
         try:

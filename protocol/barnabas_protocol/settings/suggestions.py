@@ -8,6 +8,8 @@ from typing import Final
 SIMILARITY_MIN: Final = 0.6
 """Of `difflib`; below it suggestions are guesses."""
 
+_NAMES_SHOWN_MAX = 8
+
 
 def nearest(name: str, known: Iterable[str], similarity_min: float = SIMILARITY_MIN) -> str | None:
     """The known name that is most like this one, whatever the case; None if none is alike."""
@@ -33,3 +35,16 @@ def unknown_name(what: str, name: str, known: Iterable[str], otherwise: str = ""
     """
     hint = did_you_mean(name, known) or (f"; {otherwise}" if otherwise else "")
     return f"unknown {what} {name}{hint}"
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest name, else with all names if they are few."""
+    names = sorted(set(known))
+    near = nearest(name, names)
+    if near is not None:
+        return f" Did you mean '{near}'?"
+    if not names:
+        return " There are none."
+    if len(names) > _NAMES_SHOWN_MAX:
+        return ""
+    return f" There are: {', '.join(names)}."

@@ -15,6 +15,7 @@ from barnabas_protocol.connection.client import (
     ClientConnection,
     HandshakeCompleted,
     HandshakeContinues,
+    HandshakeHashes,
     ResponseReceived,
 )
 from barnabas_protocol.connection.framing import FrameReceiver, SharedBuffer
@@ -138,6 +139,9 @@ CLIENTS: dict[str, Callable[[str, str], SaslClient]] = {
     "OAUTHBEARER": lambda username, password: OAuthBearerSaslClient(f"{username}.{password}"),
     "SCRAM-SHA-256": lambda *words: ScramSaslClient("SCRAM-SHA-256", *words, "client"),
     "SCRAM-SHA-512": lambda *words: ScramSaslClient("SCRAM-SHA-512", *words, "client"),
+    "SCRAM-SHA-512 apart": lambda *words: ScramSaslClient(
+        "SCRAM-SHA-512", *words, "client", hashes_apart=True
+    ),
 }
 
 
@@ -178,6 +182,8 @@ class Pair:
                 while (event := self.client.next_event(0)) is not None:
                     if isinstance(event, HandshakeContinues):
                         replies += event.buffers
+                    elif isinstance(event, HandshakeHashes):
+                        replies += self.client.provide(event.compute())
                     else:
                         self.events.append(event)
                 for part in self.cut(replies):

@@ -6,6 +6,7 @@ from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import (
     BatchHeader,
     check_crc,
+    is_transactional,
     iterate_headers,
     read_header,
     stamp,
@@ -90,6 +91,27 @@ def test_iteration_stops_at_a_trailing_partial_batch(whole: int, partial_bytes: 
     """LOG-2 c: a client may cut the last batch of a fetched range."""
     buffer = GOLDEN * whole + GOLDEN[:partial_bytes]
     assert [position for position, _ in iterate_headers(buffer)] == [70 * i for i in range(whole)]
+
+
+@given(
+    st.integers(0, 63),
+    st.sampled_from([0, 1, 2, 3, 0xFF]),
+    st.sampled_from([-1, 0, 48, 49, 50, 2**31 - 1]),
+    st.integers(0, 255),
+)
+def test_batch_of_a_transaction_is_known_by_a_header_that_can_be_read(
+    size: int, magic: int, length: int, attributes: int
+) -> None:
+    """What a leader takes for one must be what it then reads, and the other way round."""
+    data = bytearray(64)
+    data[8:12] = length.to_bytes(4, "big", signed=True)
+    data[16], data[22] = magic, attributes
+    data = data[:size]
+    try:
+        expected = read_header(data).is_transactional
+    except ParseError:
+        expected = False
+    assert is_transactional(data) is expected
 
 
 def test_impossible_headers_are_parse_errors() -> None:

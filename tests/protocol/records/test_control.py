@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import check_crc, read_header
@@ -6,9 +8,10 @@ from barnabas_protocol.records.control import (
     ControlType,
     control_type_of,
     encode_marker,
+    plain_marker,
     read_marker,
 )
-from barnabas_protocol.records.record import Record, decode_records
+from barnabas_protocol.records.record import Record, decode_records, encode_batch
 
 GOLDEN = bytes.fromhex(
     "0000000000000000 00000042 ffffffff 02 bda9896c 0030 00000000 0000000000000000"
@@ -43,6 +46,37 @@ def test_an_abort_marker_names_its_coordinator_epoch() -> None:
     [record] = decode_records(marker)
     assert (record.offset, record.timestamp) == (99, 5)
     assert read_marker(record) == (ControlType.ABORT, 12)
+
+
+@given(st.sampled_from(ControlType), st.integers(0, 2**31 - 1), st.integers(0, 2**41))
+def test_marker_as_it_is_written_is_read_without_decoding_its_record(
+    control_type: ControlType, coordinator_epoch: int, timestamp: int
+) -> None:
+    marker = encode_marker(
+        control_type,
+        producer_id=7,
+        producer_epoch=3,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=timestamp,
+    )
+    [record] = decode_records(marker)
+    assert plain_marker(marker) == read_marker(record) == (control_type, coordinator_epoch)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"\x00\x00\x00\x03", bytes(6)),
+        (b"\xff\xff\x00\x01", bytes(6)),
+        (b"\x00\x00\x00\x01", b"\xff\xff" + bytes(4)),
+        (b"\x00\x00\x00\x01", bytes(7)),
+        (b"\x00\x00\x00\x01more", bytes(2)),
+        (b"\x00\x00\x00\x01", None),
+    ],
+)
+def test_record_of_another_layout_is_left_to_be_decoded(key: bytes, value: bytes | None) -> None:
+    batch = encode_batch([Record(0, 0, key, value)], is_control=True, is_transactional=True)
+    assert plain_marker(batch) is None
 
 
 def test_other_types_are_named_but_not_markers() -> None:

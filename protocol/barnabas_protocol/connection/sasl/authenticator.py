@@ -43,7 +43,8 @@ REAUTHENTICATION_MS_MIN: Final = 1_000
 FAILED: Final = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism {}"
 )
-"""Kafka's words, the same for every cause."""
+PLAIN_FAILED: Final = "Authentication failed: Invalid username or password"
+"""Kafka's words, which people search for; the same for every cause."""
 
 
 class Admission(Enum):
@@ -245,7 +246,10 @@ class SaslServerAuthenticator:
         if was_bare:
             return CloseConnection(str(error))
         # OAUTHBEARER's refusal is JSON for the client to read. Others learn nothing of the cause.
-        text = error.reason if error.reason.startswith("{") else FAILED.format(error.mechanism)
+        if error.reason.startswith("{"):
+            text = error.reason
+        else:
+            text = PLAIN_FAILED if error.mechanism == "PLAIN" else FAILED.format(error.mechanism)
         response = SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text
         )

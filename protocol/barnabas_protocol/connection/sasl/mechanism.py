@@ -9,6 +9,7 @@ Source: RFC 4422; `javax.security.sasl` for the names of the two roles.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -25,6 +26,15 @@ class SaslError(Exception):
         self.reason = reason
 
 
+class HashingNeeded(NamedTuple):
+    """A password is to be hashed, which takes long: call this wherever, and `provide` the result.
+
+    Only of a client that was made so.
+    """
+
+    compute: Callable[[], bytes]
+
+
 class SaslClient(Protocol):
     """The client's side of one log-in: `first`, then `respond` until `is_complete`."""
 
@@ -39,11 +49,19 @@ class SaslClient(Protocol):
         """The token to begin with."""
         ...
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | HashingNeeded | None:
         """The response to a challenge; None if nothing is to be sent any more.
 
         Raises: SaslError if the challenge is malformed or proves the server false.
         """
+        ...
+
+
+class HashingSaslClient(SaslClient, Protocol):
+    """A mechanism that hashes passwords."""
+
+    def provide(self, hashed: bytes) -> bytes:
+        """The response that hashing was needed for."""
         ...
 
 

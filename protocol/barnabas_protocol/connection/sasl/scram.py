@@ -9,8 +9,10 @@ Names and passwords are hashed as the UTF-8 that was given, without SASLprep: Ka
 tools do so, and a client that normalises could not log in with what they stored.
 
 Invariants: no channel binding; nonces come from outside, and each exchange has its own, so that
-what was recorded proves nothing later; a false server cannot make a client count for longer than
-`ITERATIONS_MAX`; comparisons take the same time whatever they find; nothing shown holds a secret.
+what was recorded proves nothing later; a proof is verified by the credential of that moment, so one
+that was taken away meanwhile lets nobody in; a false server cannot make a client count for longer
+than `ITERATIONS_MAX`; comparisons take the same time whatever they find; nothing shown holds a
+secret.
 Source: RFC 5802, RFC 7677.
 """
 
@@ -22,12 +24,14 @@ import hashlib
 import hmac
 import re
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from barnabas_protocol.connection.sasl.mechanism import (
     Authenticated,
     Challenge,
     CredentialNeeded,
+    HashingNeeded,
     Provision,
     SaslError,
     ScramCredential,
@@ -84,9 +88,21 @@ def decoy_credential(
 class ScramSaslClient:
     """Proves to know the password without sending it, and has the server prove the same."""
 
-    def __init__(self, mechanism: str, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self,
+        mechanism: str,
+        username: str,
+        password: str,
+        nonce: str,
+        *,
+        hashes_apart: bool = False,
+    ) -> None:
+        """Make one for a log-in; with `hashes_apart` the caller says where hashing is done."""
         self.mechanism = mechanism
         self.is_complete = False
+        self._hashes_apart = hashes_apart
+        self._server_first = ""
+        self._without_proof = ""
         self._hash = MECHANISMS[mechanism]
         self._password = password
         self._nonce = nonce
@@ -98,31 +114,38 @@ class ScramSaslClient:
         """Return the name and our nonce."""
         return (_NO_CHANNEL_BINDING + self._first_bare).encode()
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | HashingNeeded | None:
         """Return our proof for the server's first message; verify its signature in the last."""
         if self.is_complete:
             raise SaslError(self.mechanism, "a message came after the last one")
         text = _text(self.mechanism, challenge)
-        if self._server_signature is None:
-            return self._prove(text)
-        self._verify(text)
-        return None
+        if self._server_signature is not None:
+            self._verify(text)
+            return None
+        needed = self._hashing_for(text)
+        return needed if self._hashes_apart else self.provide(needed.compute())
 
-    def _prove(self, server_first: str) -> bytes:
+    def _hashing_for(self, server_first: str) -> HashingNeeded:
         fields = _fields(self.mechanism, server_first)
         nonce = fields.get("r", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise SaslError(self.mechanism, "the server's nonce does not extend ours")
         salt = _decoded(self.mechanism, fields.get("s", ""), "salt")
         iterations = self._iterations(fields.get("i", ""))
-        without_proof = f"c={_base64(_NO_CHANNEL_BINDING.encode())},r={nonce}"
-        message = f"{self._first_bare},{server_first},{without_proof}".encode()
-        salted = salted_password(self.mechanism, self._password, salt, iterations)
-        client_key = hmac.digest(salted, b"Client Key", self._hash)
-        keys = scram_keys(self.mechanism, salted)
+        self._server_first = server_first
+        self._without_proof = f"c={_base64(_NO_CHANNEL_BINDING.encode())},r={nonce}"
+        return HashingNeeded(
+            partial(salted_password, self.mechanism, self._password, salt, iterations)
+        )
+
+    def provide(self, hashed: bytes) -> bytes:
+        """Return our proof, by the salted password."""
+        message = f"{self._first_bare},{self._server_first},{self._without_proof}".encode()
+        client_key = hmac.digest(hashed, b"Client Key", self._hash)
+        keys = scram_keys(self.mechanism, hashed)
         proof = _exclusive_or(client_key, hmac.digest(keys.stored_key, message, self._hash))
         self._server_signature = hmac.digest(keys.server_key, message, self._hash)
-        return f"{without_proof},p={_base64(proof)}".encode()
+        return f"{self._without_proof},p={_base64(proof)}".encode()
 
     def _verify(self, server_final: str) -> None:
         fields = _fields(self.mechanism, server_final)
@@ -152,13 +175,15 @@ class _Phase(Enum):
     FIRST = auto()
     CREDENTIAL = auto()
     FINAL = auto()
+    VERDICT = auto()
     ENDED = auto()
 
 
 class ScramSaslServer:
     """Verifies a client's proof by a stored credential, and proves to have one.
 
-    A name that nobody has should be provided with `decoy_credential`.
+    Needs the credential twice: for the challenge, and as it is when the proof has come. A name that
+    nobody has should be provided with `decoy_credential`.
     """
 
     def __init__(self, mechanism: str, nonce: str) -> None:
@@ -171,7 +196,9 @@ class ScramSaslServer:
         self._server_first = ""
         self._nonce = ""
         self._username = ""
-        self._keys: tuple[ScramKeys, ...] = ()
+        self._shown: tuple[bytes, int] = b"", 0  # salt and iterations of the challenge
+        self._without_proof = ""
+        self._proof = b""
 
     def receive(self, token: bytes) -> ServerStep:
         """Take the client's first or final message."""
@@ -183,14 +210,16 @@ class ScramSaslServer:
             return self._take_final(text)
         raise SaslError(self.mechanism, "a message came that is not due")
 
-    def provide(self, provision: Provision | None) -> Challenge:
+    def provide(self, provision: Provision | None) -> Challenge | Authenticated:
         """Go on with the user's credential; without one the log-in ends."""
         phase, self._phase = self._phase, _Phase.ENDED
-        if phase is not _Phase.CREDENTIAL:
+        if phase not in (_Phase.CREDENTIAL, _Phase.VERDICT):
             raise SaslError(self.mechanism, "no credential is needed now")
         if not isinstance(provision, ScramCredential):
             raise self._invalid_credentials()
-        self._keys = provision.keys
+        if phase is _Phase.VERDICT:
+            return self._verified(provision)
+        self._shown = provision.salt, provision.iterations
         salt = _base64(provision.salt)
         self._server_first = f"r={self._nonce},s={salt},i={provision.iterations}"
         self._phase = _Phase.FINAL
@@ -220,22 +249,27 @@ class ScramSaslServer:
         self._phase = _Phase.CREDENTIAL
         return CredentialNeeded(self.mechanism, self._username)
 
-    def _take_final(self, text: str) -> Authenticated:
-        without_proof, separator, proof_text = text.rpartition(",p=")
-        fields = without_proof.split(",")
+    def _take_final(self, text: str) -> CredentialNeeded:
+        self._without_proof, separator, proof_text = text.rpartition(",p=")
+        fields = self._without_proof.split(",")
         if not separator or len(fields) < 2 or fields[0][:2] != "c=" or fields[1][:2] != "r=":
             raise SaslError(self.mechanism, "the final message is malformed")
         if fields[0][2:] != _base64(self._gs2_header.encode()):
             raise SaslError(self.mechanism, "the channel binding is not that of the first message")
         if not hmac.compare_digest(fields[1][2:].encode(), self._nonce.encode()):
             raise SaslError(self.mechanism, "the nonce is not that of this exchange")
-        proof = _decoded(self.mechanism, proof_text, "proof")
-        message = f"{self._first_bare},{self._server_first},{without_proof}".encode()
+        self._proof = _decoded(self.mechanism, proof_text, "proof")
+        self._phase = _Phase.VERDICT
+        return CredentialNeeded(self.mechanism, self._username)
+
+    def _verified(self, credential: ScramCredential) -> Authenticated:
+        """Who has proven to know the password that the credential is of."""
+        message = f"{self._first_bare},{self._server_first},{self._without_proof}".encode()
         fitting: ScramKeys | None = None
-        for keys in self._keys:  # all of them, whichever fits: in the same time
-            if self._proves(proof, keys, message) and fitting is None:
+        for keys in credential.keys:  # all of them, whichever fits: in the same time
+            if self._proves(self._proof, keys, message) and fitting is None:
                 fitting = keys
-        if fitting is None:
+        if fitting is None or (credential.salt, credential.iterations) != self._shown:
             raise self._invalid_credentials()
         signature = hmac.digest(fitting.server_key, message, self._hash)
         return Authenticated(self._username, f"v={_base64(signature)}".encode(), None)

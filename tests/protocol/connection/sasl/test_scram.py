@@ -1,6 +1,7 @@
 """SCRAM: the vectors of its standards, both roles against each other, and who breaks its rules."""
 
 import base64
+import dataclasses
 import hashlib
 import hmac
 
@@ -12,6 +13,7 @@ from barnabas_protocol.connection.sasl import (
     Authenticated,
     Challenge,
     CredentialNeeded,
+    HashingNeeded,
     SaslError,
     ScramCredential,
     ScramSaslClient,
@@ -159,7 +161,36 @@ def server_at_final() -> ScramSaslServer:
 
 def test_the_server_meets_the_example_of_the_standard() -> None:
     """RFC 7677, section 3, byte by byte."""
-    assert server_at_final().receive(CLIENT_FINAL) == Authenticated("user", SERVER_FINAL, None)
+    server = server_at_final()
+    assert server.receive(CLIENT_FINAL) == CredentialNeeded("SCRAM-SHA-256", "user")
+    assert server.provide(PENCIL) == Authenticated("user", SERVER_FINAL, None)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        None,
+        credential("SCRAM-SHA-256", "other", salt=PENCIL_SALT),
+        credential("SCRAM-SHA-256", "pencil", salt=b"other"),
+        credential("SCRAM-SHA-256", "pencil", salt=PENCIL_SALT, iterations=4097),
+        dataclasses.replace(PENCIL, salt=b"other"),
+        dataclasses.replace(PENCIL, iterations=4097),
+    ],
+)
+def test_a_credential_that_went_meanwhile_lets_nobody_in(later: ScramCredential | None) -> None:
+    """SEC-24: whoever holds an exchange back keeps nothing that was taken away since."""
+    server = server_at_final()
+    assert server.receive(CLIENT_FINAL) == CredentialNeeded("SCRAM-SHA-256", "user")
+    with pytest.raises(SaslError, match="invalid credentials"):
+        server.provide(later)
+
+
+def test_a_password_that_changes_amid_the_exchange_is_good_while_it_overlaps() -> None:
+    """SEC-27: the credential of that moment has both keys."""
+    server = server_at_final()
+    server.receive(CLIENT_FINAL)
+    both = credential("SCRAM-SHA-256", "new", "pencil", salt=PENCIL_SALT)
+    assert isinstance(server.provide(both), Authenticated)
 
 
 def test_both_roles_meet_the_example_of_the_first_standard(
@@ -177,7 +208,8 @@ def test_both_roles_meet_the_example_of_the_first_standard(
     assert challenge.token == f"r={nonce}{more},s=QSXCR+Q6sek8bf92,i=4096".encode()
     final = client.respond(challenge.token)
     assert final == f"c=biws,r={nonce}{more},p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=".encode()
-    done = server.receive(final)
+    assert isinstance(server.receive(final), CredentialNeeded)
+    done = server.provide(stored)
     assert done == Authenticated("user", b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=", None)
     assert client.respond(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=") is None
     assert client.is_complete
@@ -190,7 +222,8 @@ def log_in(client: ScramSaslClient, stored: ScramCredential, nonce: str = "serve
     assert isinstance(needed, CredentialNeeded)
     final = client.respond(server.provide(stored).token)
     assert final is not None
-    step = server.receive(final)
+    assert server.receive(final) == needed
+    step = server.provide(stored)
     assert isinstance(step, Authenticated)
     assert client.respond(step.token) is None
     assert client.is_complete
@@ -332,8 +365,10 @@ def test_a_user_may_name_itself_and_extensions_are_ignored() -> None:
 )
 def test_a_false_final_message_is_refused(message: bytes, reason: str) -> None:
     """Each part of it is checked."""
+    server = server_at_final()
     with pytest.raises(SaslError, match=reason):
-        server_at_final().receive(message)
+        server.receive(message)
+        server.provide(PENCIL)
 
 
 @settings(max_examples=50)
@@ -363,3 +398,14 @@ def test_nothing_shown_holds_a_secret() -> None:
     assert "pencil" not in repr(PENCIL)
     for key in (*PENCIL.keys[0],):
         assert repr(key) not in repr(PENCIL)
+
+
+def test_a_password_is_hashed_wherever_the_caller_likes() -> None:
+    """A server decides how long it takes: not on the loop of a client."""
+    names = ("SCRAM-SHA-256", "user", "pencil", NONCE)
+    here, apart = ScramSaslClient(*names), ScramSaslClient(*names, hashes_apart=True)
+    needed = apart.respond(SERVER_FIRST)
+    assert isinstance(needed, HashingNeeded)
+    assert apart.provide(needed.compute()) == here.respond(SERVER_FIRST)
+    assert apart.respond(SERVER_FINAL) is None
+    assert apart.is_complete
