@@ -55,15 +55,18 @@ class CallItems(Generic[K, T]):
         subject: Callable[[K], str],
         *,
         is_change: bool = False,
+        is_repeatable: bool = True,
         patient: Collection[int] = (),
     ) -> None:
         """Take the items; `subject` words one for an error.
 
+        One that is not repeatable is not requested again where the response was lost.
         `patient` codes are repeated too, but `PATIENCE_ATTEMPTS` times at most.
         """
         self._outcomes: dict[K, Outcome[T] | None] = dict.fromkeys(keys)
         self._subject = subject
         self._is_change = is_change
+        self._is_repeatable = is_repeatable
         self._patient = patient
         self._patience: dict[K, int] = {}
         self._reasons: dict[K, BarnabasError] = {}
@@ -103,8 +106,14 @@ class CallItems(Generic[K, T]):
             if not isinstance(error, RetriableError):
                 self._settle_error(key, error)
                 continue
+            is_uncertain = was_sent and isinstance(error, (DisconnectedError, TimedOutError))
+            if is_uncertain and not self._is_repeatable:
+                text = "it may have been carried out: look, then repeat it"
+                error = type(error)(f"{self._subject(key)}: {error.message}; {text}", error.code)
+                self._outcomes[key] = Outcome.failed(error)
+                continue
             self._reasons[key] = error
-            if was_sent and isinstance(error, (DisconnectedError, TimedOutError)):
+            if is_uncertain:
                 self._uncertain.add(key)
 
     def expire(self) -> None:

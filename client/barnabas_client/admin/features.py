@@ -57,6 +57,24 @@ class Features:
         )
         return await self._routing.one(call, timeout_ms)
 
+    async def served_apis(self, *, timeout_ms: int | None = None) -> Mapping[str, LevelRange]:
+        """The versions of each API that a broker serves, by the names of `ApiKey`.
+
+        Raises: TimedOutError, or what the broker says.
+        """
+        call = Call[None, Mapping[str, LevelRange]](
+            action="list the served APIs",
+            api=ApiKey.API_VERSIONS,
+            to=AnyBrokerStrategy(),
+            build=lambda context: ApiVersionsRequest(
+                client_software_name=_SOFTWARE, client_software_version=_SOFTWARE_VERSION
+            ),
+            read=lambda response, context: {None: error_of(response) or _served(response)},
+            name=nameless,
+            version_max=_API_VERSIONS_MAX,
+        )
+        return await self._routing.one(call, timeout_ms)
+
     async def update(
         self,
         updates: Mapping[str, FeatureUpdate],
@@ -97,6 +115,15 @@ def _described(response: Any) -> FeaturesDescription:
         },
         finalized_epoch=None if epoch < 0 else epoch,
     )
+
+
+def _served(response: Any) -> Mapping[str, LevelRange]:
+    known = {int(key): key.name for key in ApiKey}
+    return {
+        known[row.api_key]: LevelRange(row.min_version, row.max_version)
+        for row in response.api_keys
+        if row.api_key in known
+    }
 
 
 def _update(context: RequestContext[str], name: str, update: FeatureUpdate) -> FeatureUpdateKey:

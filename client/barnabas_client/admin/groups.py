@@ -135,7 +135,10 @@ class Groups:
     async def delete(
         self, group_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Delete groups of any type that have no members, and what they have committed."""
+        """Delete groups of any type that have no members, and what they have committed.
+
+        Not repeated where the response is lost, for a group may be there again by then.
+        """
         call = Call[str, None](
             action="delete group",
             api=ApiKey.DELETE_GROUPS,
@@ -145,6 +148,7 @@ class Groups:
                 one.group_id: error_of(one) for one in response.results
             },
             is_change=True,
+            is_repeatable=False,
         )
         return await self._routing.each(group_ids, call, timeout_ms)
 

@@ -53,6 +53,8 @@ _VERSION_BY_SPEC: Final[dict[int, int]] = {
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
 _READ_COMMITTED_VERSION: Final = 2
+# A broker looks each of them up before it serves anybody else.
+_OFFSETS_PER_REQUEST: Final = 500
 
 
 class Partitions:
@@ -90,6 +92,7 @@ class Partitions:
                 for one in topic.partitions
             },
             version_min=max(needed, _READ_COMMITTED_VERSION if read_committed else 1),
+            items_per_request=lambda _: _OFFSETS_PER_REQUEST,
         )
         return await self._routing.each(specs, call, timeout_ms)
 

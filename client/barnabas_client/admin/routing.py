@@ -46,7 +46,8 @@ class Call(Generic[K, T]):
 
     `action` begins error messages ("create topic"), `name` words an item in them. `build` makes
     one request about some items, `read` finds their results in the response. A change says in its
-    errors when it may have been carried out.
+    errors when it may have been carried out. It is repeatable unless it would do harm to what has
+    the name since: then a lost response ends it.
     """
 
     action: str
@@ -56,6 +57,7 @@ class Call(Generic[K, T]):
     read: Callable[[Any, RequestContext[K]], Mapping[K, T | ApiError]]
     name: Callable[[K], str] = str
     is_change: bool = False
+    is_repeatable: bool = True
     version_min: int = 0
     version_max: int | None = None
     # Given a version, how many items a request may name; None: all of a broker's.
@@ -87,6 +89,7 @@ class AdminRouting:
             keys,
             call.subject,
             is_change=call.is_change,
+            is_repeatable=call.is_repeatable,
             patient=call.to.patient,
         )
         attempts = 0

@@ -7,7 +7,7 @@ else, and by id, it is one Metadata request. Neither creates a topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -121,6 +121,46 @@ class Topics:
             remaining = [name for name in remaining if name >= cursor.topic_name]
         return Outcomes({name: described.get(name) or _not_mentioned(name) for name in wanted})
 
+    async def pages(
+        self, *, partitions_per_page: int = _PARTITIONS_PER_PAGE, timeout_ms: int | None = None
+    ) -> AsyncIterator[tuple[TopicDescription, ...]]:
+        """All topics that one may see, internal ones included, by name, so many partitions a page.
+
+        Memory holds a page at a time; a topic with more partitions than that is whole all the same.
+        `timeout_ms` is for each page. Where a broker has no pages (before Kafka 3.9) all names come
+        by one Metadata request, their partitions by as many as there are pages of topics.
+        Raises: TimedOutError, or what the broker says.
+        """
+        cursor: Cursor | None = None
+        begun: dict[str, Outcome[TopicDescription]] = {}
+        while True:
+            try:
+                page = await self._routing.one(
+                    _describe_page((), cursor, partitions_per_page), timeout_ms
+                )
+            except UnsupportedError:
+                async for topics in self._pages_by_metadata(partitions_per_page, timeout_ms):
+                    yield topics
+                return
+            merge_page(begun, page, with_operations=False)
+            cursor = page.next_cursor
+            open_name = None if cursor is None else cursor.topic_name
+            whole = [name for name in begun if name != open_name]
+            done = [begun.pop(name) for name in whole]
+            yield tuple(outcome.unwrap() for outcome in done if outcome.is_ok)
+            if cursor is None:
+                return
+
+    async def _pages_by_metadata(
+        self, topics_per_page: int, timeout_ms: int | None
+    ) -> AsyncIterator[tuple[TopicDescription, ...]]:
+        names = [one.name for one in await self.list(include_internal=True, timeout_ms=timeout_ms)]
+        call = _describe_by_metadata(False)
+        for start in range(0, len(names), topics_per_page):
+            some = names[start : start + topics_per_page]
+            described = await self._routing.each(some, call, timeout_ms)
+            yield tuple(described.successes.values())
+
     async def describe_by_id(
         self,
         topic_ids: Iterable[Uuid],
@@ -185,7 +225,10 @@ class Topics:
     async def delete(
         self, names: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Delete topics with all their records."""
+        """Delete topics with all their records.
+
+        Not repeated where the response is lost, for a topic of that name may be another one then.
+        """
         call = Call[str, None](
             action="delete topic",
             api=ApiKey.DELETE_TOPICS,
@@ -193,6 +236,7 @@ class Topics:
             build=_deletion_by_name,
             read=lambda response, context: {one.name: error_of(one) for one in response.responses},
             is_change=True,
+            is_repeatable=False,
         )
         return await self._routing.each(names, call, timeout_ms)
 
@@ -270,7 +314,7 @@ def _describe_by_metadata(include_authorized_operations: bool) -> Call[str, Topi
 
 def _describe_page(names: Sequence[str], cursor: Cursor | None, limit: int) -> Call[None, Any]:
     return Call(
-        action=f"describe topics {names[0]} ...",
+        action=f"describe topics {names[0]} ..." if names else "describe all topics",
         api=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         to=AnyBrokerStrategy(),
         build=lambda context: DescribeTopicPartitionsRequest(

@@ -207,6 +207,8 @@ class Transactions:
             build=lambda context: _abort_marker(transaction),
             read=_aborted,
             is_change=True,
+            # The producer may have begun its next transaction there.
+            is_repeatable=False,
             version_max=_MARKERS_MAX,
         )
         outcomes = await self._routing.each([transaction.partition], call, timeout_ms)

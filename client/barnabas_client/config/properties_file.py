@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas_client.config.secret_files import warn_if_others_read
 from barnabas_client.config.spellings import respelled
 from barnabas_client.errors import ConfigurationError
 from barnabas_protocol.settings.properties import parse_properties
 
 FILE_BYTES_MAX: Final = 1024 * 1024
+_SECRET_ENDINGS: Final = ("password", "jaas.config", "keystore.key", "key.pem", "key_pem")
 # Classes of Java, and settings of its client that cannot mean anything here.
 _JAVA_ONLY: Final = frozenset(
     {
@@ -52,9 +54,12 @@ def read_properties_file(path: str | Path) -> dict[str, str]:
     if len(data) > FILE_BYTES_MAX:
         raise ConfigurationError(f"{path} has more than {FILE_BYTES_MAX} bytes")
     try:
-        return parse_properties(data.decode())
+        properties = parse_properties(data.decode())
     except ValueError as error:  # UnicodeDecodeError included
         raise ConfigurationError(f"{path} is no properties file: {error}") from None
+    if any(name.endswith(_SECRET_ENDINGS) for name in properties):
+        warn_if_others_read(path, "the properties")
+    return properties
 
 
 def client_settings_in(properties: Mapping[str, str]) -> dict[str, Any]:

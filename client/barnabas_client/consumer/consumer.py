@@ -139,9 +139,15 @@ class Consumer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close; without an exception, the last record of an iteration counts as processed."""
-        if kind is None and self._loop is not None and not self._is_closed:
-            self._loop.finish_own_iteration()
+        """Close; without an exception, what was returned last counts as processed.
+
+        With one, neither the record in hand of an iteration nor what the last poll has returned.
+        """
+        if self._loop is not None and not self._is_closed:
+            if kind is None:
+                self._loop.finish_own_iteration()
+            else:
+                self._loop.give_back()
         await self.close()
 
     # ---- what to read ----------------------------------------------------------------------
@@ -244,7 +250,14 @@ class Consumer:
 
         Raises: as `poll`; CorruptRecordError again and again until a seek behind the batch.
         """
-        found, error = read_columns(await self.poll_batches(timeout_ms=timeout_ms))
+        batches = await self.poll_batches(timeout_ms=timeout_ms)
+        try:
+            found, error = read_columns(batches)
+        except BaseException:
+            # Their position is moved, but the program has none of them: without pyarrow, say.
+            for first in batches[:1]:
+                self.seek(TopicPartition(first.topic, first.partition), first.first_offset)
+            raise
         if error is not None and error.position is not None:
             topic, partition, offset = error.position
             self.seek(TopicPartition(topic, partition), offset)
@@ -409,6 +422,7 @@ class Consumer:
         with self._use:
             committer = self._committer
             self._running.update_positions()
+            self._running.count_as_processed()
             wanted = self._subscription.positions() if offsets is None else offsets
             await committer.commit(wanted, timeout_ms=self._timeout_ms(timeout_ms))
 
@@ -421,6 +435,7 @@ class Consumer:
         self._check_use()
         committer = self._committer
         self._running.update_positions()
+        self._running.count_as_processed()
         wanted = self._subscription.positions() if offsets is None else offsets
         committer.commit_soon(wanted, callback)
 

@@ -22,11 +22,17 @@ from barnabas_client.consumer.fetch_buffer import FetchBuffer, Portion
 from barnabas_client.consumer.fetcher import Fetcher
 from barnabas_client.consumer.interceptors import ConsumerInterceptors
 from barnabas_client.consumer.iteration import PortionIteration
-from barnabas_client.consumer.partition_state import PartitionState
+from barnabas_client.consumer.partition_state import PartitionState, Position
 from barnabas_client.consumer.positions import PositionFinder
 from barnabas_client.consumer.records import ConsumerRecord, FetchedBatch
 from barnabas_client.consumer.subscription_state import SubscriptionKind, SubscriptionState
-from barnabas_client.errors import BarnabasError, ClosedError, IllegalStateError, error_for
+from barnabas_client.errors import (
+    BarnabasError,
+    ClientBrokenError,
+    ClosedError,
+    IllegalStateError,
+    error_for,
+)
 from barnabas_client.network.client import Client
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
@@ -67,6 +73,8 @@ class PollLoop:
         self._join_from_version = 0
         self._error: BarnabasError | None = None
         self._leftover: Portion | None = None
+        # What the last poll has returned: the partition, its position before, the offset behind.
+        self._returned: list[tuple[PartitionState, Position, int]] = []
         # Topics that have no partitions to read, and in how many metadata in a row.
         self._topic_errors: dict[str, int] = {}
         #: The iteration that is yielding records.
@@ -143,6 +151,17 @@ class PollLoop:
         if iteration is not None and iteration.reader is asyncio.current_task():
             self.interrupt()
 
+    def count_as_processed(self) -> None:
+        """What the last poll has returned is processed, as far as anybody can tell."""
+        self._returned.clear()
+
+    def give_back(self) -> None:
+        """What the last poll has returned is not processed: an exception came in between."""
+        for state, before, next_offset in self._returned:
+            if state.offset == next_offset:
+                state.advance(before.offset, before.leader_epoch)
+        self._returned.clear()
+
     def update_positions(self) -> None:
         """Move the position of the iterated partition behind the last yielded record."""
         if self.iteration is not None:
@@ -163,23 +182,28 @@ class PollLoop:
     async def poll(self, timeout_ms: int, count_max: int) -> list[ConsumerRecord]:
         """Up to `count_max` records; none at the end of the time, or when woken up."""
         self.interrupt()
+        self.count_as_processed()
         portion = await self._wait_for_portion(timeout_ms, count_max)
         if portion is None:
             return []
         records = portion.records
-        portion.advance_position()
+        self._return(portion)
         while len(records) < count_max:
             try:
                 following = self._take(count_max - len(records))
             except BarnabasError as error:
                 self._error = error
                 break
+            except Exception as error:  # what was taken before must not be lost with it
+                self._error = ClientBrokenError(f"records cannot be read: {error!r}")
+                self._error.__cause__ = error
+                break
             if following is None:
                 break
             if records is portion.records:
                 records = records[:]
             records += following.records
-            following.advance_position()
+            self._return(following)
         if self.buffer.has_new_room:
             self.fetcher.send_fetches()
         if not self.interceptors:
@@ -191,6 +215,7 @@ class PollLoop:
     async def next_iteration(self) -> PortionIteration | None:
         """The next records to iterate over; None when woken up or closed."""
         self.interrupt()
+        self.count_as_processed()
         try:
             portion = await self._wait_for_portion(_FOREVER_MS, self._settings.max_poll_records)
         except ClosedError:
@@ -232,11 +257,15 @@ class PollLoop:
     async def poll_batches(self, timeout_ms: int) -> list[FetchedBatch]:
         """The batches of one response, as they are stored."""
         self.interrupt()
+        self.count_as_processed()
         self._leftover = None
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         while True:
             await self._maintain(deadline_ms)
             batches = self.buffer.take_batches()
+            for first in batches[:1]:
+                state = self._subscription.assigned[TopicPartition(first.topic, first.partition)]
+                self._returned.append((state, Position(first.first_offset, -1), state.offset))
             if self.buffer.has_new_room:
                 self.fetcher.send_fetches()
             if batches or not await self._wait(deadline_ms):
@@ -275,6 +304,13 @@ class PollLoop:
         await self.fetcher.close()
 
     # ---- inside ----------------------------------------------------------------------------
+
+    def _return(self, portion: Portion) -> None:
+        """Move the position behind records that the program gets."""
+        state = portion.state
+        before = Position(portion.offset, state.leader_epoch)
+        self._returned.append((state, before, portion.next_offset))
+        portion.advance_position()
 
     async def _wait_for_portion(self, timeout_ms: int, count_max: int) -> Portion | None:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms

@@ -39,6 +39,7 @@ from barnabas_protocol.connection.client import (
     ClientConnection,
     HandshakeCompleted,
     HandshakeContinues,
+    HandshakeHashes,
     LocalProtocolError,
     MalformedResponseError,
     RemoteProtocolError,
@@ -104,6 +105,7 @@ class Connection:
         self._clock = clock
         self._login = login
         self._preparation: asyncio.Task[None] | None = None
+        self._hashing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._transport = FrameTransport(
             receiver,
@@ -256,13 +258,25 @@ class Connection:
             return
         self._wake()
 
-    def _advance(self, event: HandshakeContinues | HandshakeCompleted) -> None:
+    def _advance(self, event: HandshakeContinues | HandshakeHashes | HandshakeCompleted) -> None:
         if isinstance(event, HandshakeContinues):
             self._transport.write(event.buffers)
+        elif isinstance(event, HandshakeHashes):
+            self._hashing = self._loop.create_task(self._hash(event.compute))
         elif not self._opened.done():
             self._opened.set_result(None)
         else:
             self._arm()  # logged in again
+
+    async def _hash(self, compute: Callable[[], bytes]) -> None:
+        """Hash a password in a thread: a server says how often, up to some tenths of a second."""
+        try:
+            hashed = await asyncio.to_thread(compute)
+            self._transport.write(self.state.provide(hashed))
+            if self._opened.done():
+                self._arm()
+        except Exception as error:
+            self.disconnect(self._failure(error))
 
     def _failure(self, error: Exception) -> BarnabasError:
         """What ends the connection, for its callers."""
@@ -331,8 +345,9 @@ class Connection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._preparation is not None and self._preparation is not asyncio.current_task():
-            self._preparation.cancel()
+        for task in (self._preparation, self._hashing):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
         if not self._opened.done():
             self._opened.set_exception(error)
             self._opened.exception()  # nobody may be waiting any more

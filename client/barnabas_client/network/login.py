@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.config.secret_files import warn_if_others_read
 from barnabas_client.config.spellings import OAUTHBEARER
 from barnabas_client.errors import AuthenticationError, BarnabasError
 from barnabas_protocol.connection.sasl import (
@@ -87,7 +88,9 @@ class _PasswordLogin:
         """An exchange of PLAIN or SCRAM."""
         if self._mechanism != PlainSaslClient.mechanism:
             nonce = secrets.token_urlsafe(24)
-            return ScramSaslClient(self._mechanism, self._username, self._password, nonce)
+            return ScramSaslClient(
+                self._mechanism, self._username, self._password, nonce, hashes_apart=True
+            )
         try:
             return PlainSaslClient(self._username, self._password)
         except SaslError as error:
@@ -130,6 +133,7 @@ def _read(path: str) -> str:
     try:
         with Path(path).open("rb") as opened:
             data = opened.read(_TOKEN_BYTES_MAX + 1)
+        warn_if_others_read(path, "sasl_oauthbearer_token_file")
     except OSError as error:
         raise AuthenticationError(
             f"sasl_oauthbearer_token_file={path!r} cannot be read: {error.strerror or error}"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas_client.config.client_settings import ClientSettings
+from barnabas_client.config.secret_files import warn_if_others_read
 from barnabas_client.errors import (
     AuthenticationError,
     BarnabasError,
@@ -66,6 +67,8 @@ class TlsContexts:
         self._refused: _State | None = None
         self._state = self._look()
         self._context = create_context(settings)
+        if settings.ssl_keyfile is not None:
+            warn_if_others_read(settings.ssl_keyfile, "ssl_keyfile")
 
     async def current(self) -> ssl.SSLContext | None:
         """The context of what the files hold now; the last good one if they do not fit."""

@@ -10,8 +10,9 @@
 Source: the client columns of Kafka's error table; KIP-951 (leader hints); PRD-8.
 
 A batch is in doubt once an attempt may have written it: no response came, or an error code that a
-leader also sends after it has appended. An error of a later attempt says nothing about the earlier
-one, so a batch in doubt is never split or renumbered, and if it fails its error says `is_in_doubt`.
+leader also sends after it has appended, or one that says nothing. An error of a later attempt says
+nothing about the earlier one, so a batch in doubt is never split or renumbered, and if it fails its
+error says `is_in_doubt`.
 
 Invariants: every batch that left the wire is reenqueued, split or done; the response to a batch
 that has expired changes only its partition's sequences.
@@ -107,7 +108,7 @@ class BatchCompletion:
         else:
             text = f"{batch.topic}-{batch.partition}: {message or 'the broker refused the records'}"
             error = error_for(code, text)
-            if isinstance(error, RetriableError) and code not in _NOT_APPENDED:
+            if _may_be_appended(error, code):
                 batch.is_in_doubt = True
             self._retry_or_fail(queue, batch, error, now_ms, 0 if knows_leader else None)
 
@@ -203,3 +204,13 @@ class BatchCompletion:
         batch.fail(error.in_doubt() if batch.is_in_doubt else error)
         if not is_on_wire:
             self._accumulator.deallocate(batch)
+
+
+def _may_be_appended(error: BarnabasError, code: int) -> bool:
+    """Whether a leader that sends the error may have appended the batch.
+
+    A broker that has failed on its way does not say where, nor does a code that is not known here.
+    """
+    if error.code in (ErrorCode.UNKNOWN_SERVER_ERROR, None):
+        return True
+    return isinstance(error, RetriableError) and code not in _NOT_APPENDED

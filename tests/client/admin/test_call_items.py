@@ -13,11 +13,12 @@ from barnabas_client.errors import (
 from barnabas_protocol.errors import ErrorCode
 
 
-def items(*keys: str, is_change: bool = True) -> CallItems[str, int]:
+def items(*keys: str, is_change: bool = True, is_repeatable: bool = True) -> CallItems[str, int]:
     return CallItems(
         keys,
         lambda key: f"create topic {key}",
         is_change=is_change,
+        is_repeatable=is_repeatable,
         patient=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,),
     )
 
@@ -107,6 +108,17 @@ def test_what_no_retry_cures_settles_all_items_of_the_request() -> None:
     book.on_failure(["a", "b"], UnsupportedError("no such API"), was_sent=True)
     assert not book.pending
     assert all(isinstance(one, UnsupportedError) for one in book.outcomes().errors.values())
+
+
+def test_what_names_another_thing_by_then_is_not_repeated() -> None:
+    """The response is lost, somebody makes the topic anew: a second deletion would take that."""
+    book = items("a", is_repeatable=False)
+    book.on_failure(["a"], BrokerUnreachableError("no route"), was_sent=True)
+    assert book.pending == ("a",), "what was not sent cannot have been carried out"
+    book.on_failure(["a"], DisconnectedError("gone"), was_sent=True)
+    error = book.outcomes()["a"].error
+    assert isinstance(error, DisconnectedError)
+    assert str(error) == "create topic a: gone; it may have been carried out: look, then repeat it"
 
 
 def test_a_broker_that_ran_out_of_time_is_not_asked_again() -> None:

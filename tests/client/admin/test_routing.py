@@ -30,6 +30,7 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from barnabas_protocol.messages.delete_topics import DeleteTopicsResponse
 from barnabas_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from barnabas_protocol.messages.init_producer_id import InitProducerIdResponse
 from barnabas_protocol.messages.list_groups import ListedGroup, ListGroupsResponse
@@ -167,6 +168,20 @@ def test_a_call_looks_for_the_controller_when_its_broker_is_gone() -> None:
     outcomes = asyncio.run(Topics(routing(client)).create([NewTopic(name="a")]))
     assert outcomes["a"].is_ok
     assert client.nodes_asked(ApiKey.CREATE_TOPICS) == [1, 3]
+
+
+def test_a_deletion_by_name_is_not_repeated_when_its_response_is_lost() -> None:
+    """The topic may be made anew by then: its records, and a group's commits, would be lost."""
+    client = ScriptedClient()
+    client.script(ApiKey.DELETE_TOPICS, lost, lambda *_: DeleteTopicsResponse())
+    error = asyncio.run(Topics(routing(client)).delete(["a"]))["a"].error
+    assert isinstance(error, DisconnectedError)
+    assert "may have been carried out" in str(error)
+    assert client.nodes_asked(ApiKey.DELETE_TOPICS) == [1]
+    client.script(ApiKey.FIND_COORDINATOR, coordinators(2))
+    client.script(ApiKey.DELETE_GROUPS, lost, deleted())
+    assert not asyncio.run(Groups(routing(client)).delete(["g"]))["g"].is_ok
+    assert client.nodes_asked(ApiKey.DELETE_GROUPS) == [2]
 
 
 def test_a_call_ends_in_time_and_says_that_it_may_have_been_carried_out() -> None:

@@ -96,6 +96,46 @@ def test_close_commits_what_was_processed_and_not_the_record_in_hand(
     run_on(bootstrap, body)
 
 
+def test_an_exception_leaves_what_the_last_poll_returned_to_the_next_reader(
+    bootstrap: str, unique: Names
+) -> None:
+    """CON-8: nobody knows how much of it was processed; of what was before, and committed, all."""
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("thrown"))
+        for value in VALUES:  # a batch each, so that columns can be few
+            await topics.append_values(partition, value)
+        group_id = unique("g")
+
+        async def look(*, polls: list[int], commits: bool = False, columns: bool = False) -> int:
+            """What is committed after an exception behind polls of so many records."""
+            with pytest.raises(ZeroDivisionError):
+                async with member(bootstrap, group_id) as consumer:
+                    consumer.assign([partition])
+                    for count in polls:
+                        await drain(consumer, count, max_records=count)
+                    if columns:
+                        assert await consumer.poll_columns(timeout_ms=5000)
+                    if commits:
+                        await consumer.commit()
+                    raise ZeroDivisionError
+            async with member(bootstrap, group_id, enable_auto_commit=False) as consumer:
+                return await committed(consumer, partition) or 0
+
+        assert await look(polls=[3]) == 0
+        assert await look(polls=[2, 3]) == 2
+        assert await look(polls=[2], commits=True) == 4
+        assert await look(polls=[1], columns=True) == 5
+        async with member(bootstrap, group_id) as consumer:
+            consumer.assign([partition])
+            await drain(consumer, 2, max_records=2)
+            await consumer.close()
+        async with member(bootstrap, group_id, enable_auto_commit=False) as consumer:
+            assert await committed(consumer, partition) == 7, "closed by hand: it counts"
+
+    run_on(bootstrap, body)
+
+
 def test_a_pattern_reads_topics_that_appear_later(bootstrap: str, unique: Names) -> None:
     """CON-2: the group meets anew when another topic matches."""
 

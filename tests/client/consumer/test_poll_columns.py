@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from barnabas_client.consumer import columns as columns_module
 from barnabas_client.consumer.consumer import Consumer
-from barnabas_client.errors import CorruptRecordError
+from barnabas_client.consumer.fetch_buffer import FetchBuffer, Portion
+from barnabas_client.errors import ClientBrokenError, CorruptRecordError, UsageError
 from barnabas_protocol.records.batch import stamp_crc
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.client.consumer.raw_topic import RawTopic, records
@@ -76,5 +78,61 @@ def test_columns_stop_at_a_broken_batch(client_brokers: ClientBrokers, unique: N
                 assert caught.value.position == (*partition, 2)
             consumer.seek(partition, 3)
             assert [record.value for record in await _all_columns(consumer, 1)] == [b"d"]
+
+    run_on(bootstrap, body)
+
+
+def test_a_fault_behind_records_does_not_lose_them(
+    client_brokers: ClientBrokers, unique: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-8: their positions are moved by then; the fault is raised by the next poll."""
+    bootstrap = client_brokers.bootstrap("barnabas")
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("fault"))
+        await topics.append_values(partition, b"a")
+        async with reader(bootstrap) as consumer:
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            buffer, portions = consumer.internals.buffer, []
+
+            def take(count_max: int) -> Portion | None:
+                if portions:
+                    raise MemoryError
+                portion = FetchBuffer.take(buffer, count_max)
+                portions.extend([] if portion is None else [portion])
+                return portion
+
+            with monkeypatch.context() as patch:
+                patch.setattr(buffer, "take", take)
+                found = await consumer.poll(timeout_ms=5000)
+                assert [record.value for record in found] == [b"a"]
+            with pytest.raises(ClientBrokenError, match="MemoryError"):
+                await consumer.poll(timeout_ms=100)
+            assert await consumer.poll(timeout_ms=100) == []
+
+    run_on(bootstrap, body)
+
+
+def test_what_could_not_be_made_columns_is_read_again(
+    client_brokers: ClientBrokers, unique: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-8: without pyarrow, say: the records count as processed for nobody who commits."""
+    bootstrap = client_brokers.bootstrap("barnabas")
+
+    def missing() -> None:
+        raise UsageError("columns need pyarrow")
+
+    async def body(topics: RawTopic) -> None:
+        (partition,) = await topics.create(unique("failed"))
+        await topics.append_values(partition, b"a", b"b")
+        async with reader(bootstrap) as consumer:
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            with monkeypatch.context() as patch, pytest.raises(UsageError):
+                patch.setattr(columns_module, "_arrays", missing)
+                await consumer.poll_columns(timeout_ms=5000)
+            assert await consumer.position(partition) == 0
+            assert [record.value for record in await _all_columns(consumer, 2)] == [b"a", b"b"]
 
     run_on(bootstrap, body)

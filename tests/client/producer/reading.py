@@ -1,5 +1,7 @@
 """Reads what producers wrote, with one Fetch per partition: no consumer is involved."""
 
+import asyncio
+
 from barnabas_client.config import ClientSettings
 from barnabas_client.network import Client
 from barnabas_protocol.errors import ErrorCode
@@ -16,6 +18,7 @@ from barnabas_protocol.records.record import Record, decode_records
 # The last version that names topics.
 FETCH_VERSION = 11
 BYTES_MAX = 1 << 26
+LEADER_SECONDS = 60
 
 
 async def read_all(
@@ -28,11 +31,11 @@ async def read_all(
         client.want_topics([topic])
         metadata = await client.wait_for_topic(topic, timeout_ms=20_000)
         found: dict[int, list[Record]] = {}
-        for partition, known in metadata.partitions.items():
+        for partition in metadata.partitions:
             found[partition] = []
             while True:
                 offset = found[partition][-1].offset + 1 if found[partition] else 0
-                data = await _fetch(client, known.leader_id, topic, partition, offset, is_committed)
+                data = await _fetch(client, topic, partition, offset, is_committed)
                 records = _records(data, offset)
                 if not records:
                     break
@@ -43,19 +46,26 @@ async def read_all(
 
 
 async def _fetch(
-    client: Client, node: int, topic: str, partition: int, offset: int, is_committed: bool
+    client: Client, topic: str, partition: int, offset: int, is_committed: bool
 ) -> PartitionData:
+    """One answer of the leader, looked up again while it has moved."""
     wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=BYTES_MAX)
     request = FetchRequest(
         max_wait_ms=0,
         isolation_level=int(is_committed),
         topics=[FetchTopic(topic=topic, partitions=[wanted])],
     )
-    response = await client.request(node, request, version=FETCH_VERSION)
-    data = response.responses[0].partitions[0]
-    assert isinstance(data, PartitionData)
-    assert data.error_code == ErrorCode.NONE
-    return data
+    async with asyncio.timeout(LEADER_SECONDS):
+        while True:
+            known = await client.wait_for_topic(topic, timeout_ms=20_000)
+            node = known.partitions[partition].leader_id
+            response = await client.request(node, request, version=FETCH_VERSION)
+            data = response.responses[0].partitions[0]
+            assert isinstance(data, PartitionData)
+            if data.error_code == ErrorCode.NONE:
+                return data
+            assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await client.refresh()
 
 
 def _records(data: PartitionData, offset: int) -> list[Record]:

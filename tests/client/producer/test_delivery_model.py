@@ -27,6 +27,7 @@ doubts = st.sampled_from(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
     )
 )
 steps = st.lists(
@@ -47,6 +48,7 @@ steps = st.lists(
         # Sequences that chance alone seldom makes.
         st.tuples(st.just("lose reply"), partitions, st.integers(0, 40)),
         st.tuples(st.just("lose reply, refuse"), partitions, st.integers(0, 40), errors),
+        st.tuples(st.just("send, doubt"), partitions, st.integers(0, 40), doubts),
         st.tuples(st.just("pipeline"), partitions, st.integers(2, 4)),
         st.tuples(st.just("expire")),
     ),
@@ -102,6 +104,13 @@ def take_step(cluster: ScriptedCluster, step: tuple[object, ...]) -> None:
             assert isinstance(code, ErrorCode)
             take_step(cluster, ("lose reply", partition, padding))
             cluster.refused_once[partition] = code
+        case ("send, doubt", int(partition), int(padding), code):
+            take_step(cluster, ("doubt", partition, code))
+            send(cluster, partition, padding)
+            cluster.now_ms += 20
+            cluster.turn()
+            cluster.take(cluster.leaders[partition])
+            cluster.answer(cluster.leaders[partition])
         case ("doubt", int(partition), code):
             assert isinstance(code, ErrorCode)
             cluster.doubtful_once[partition] = code

@@ -111,7 +111,10 @@ def test_retriable_refusals_are_repeated_until_the_delivery_timeout() -> None:
             assert node.broker.count(ApiKey.PRODUCE) > 3
             node.next_answers = []
             await producer.send(TOPIC, b"2")
-            assert node.sequences[-1] == (1, 0), "a new epoch begins at 0"
+            # On a slow machine the last attempt may be looked at only now, and be taken after all.
+            was_taken = node.values[:-1] == [b"0", b"1"]
+            expected = (0, 2) if was_taken else (1, 0)  # a new epoch begins at 0
+            assert node.sequences[-1] == expected
 
     asyncio.run(run())
 

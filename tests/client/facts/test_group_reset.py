@@ -1,0 +1,122 @@
+"""The arithmetic of resetting offsets, and its undo."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
+from barnabas_client.facts.group_reset import (
+    Change,
+    PartitionFacts,
+    in_scope,
+    parse_offsets,
+    parse_scopes,
+    plan_reset,
+    undo_file_name,
+    undo_text,
+)
+from barnabas_protocol.ids import TopicPartition
+
+PLACE = TopicPartition("orders", 0)
+
+
+def fact(committed: int | None = 50, **fields: object) -> PartitionFacts:
+    values = {"topic_partition": PLACE, "held": OffsetRange(10, 100), **fields}
+    return PartitionFacts(committed=committed, **values)  # type: ignore[arg-type]
+
+
+def new(target: ResetTarget, number: int = 0, **fields: object) -> int | None:
+    (change,) = plan_reset([fact(**fields)], target, number)  # type: ignore[arg-type]
+    return change.new
+
+
+@pytest.mark.parametrize(
+    ("target", "number", "expected"),
+    [
+        (ResetTarget.EARLIEST, 0, 10),
+        (ResetTarget.LATEST, 0, 100),
+        (ResetTarget.CURRENT, 0, 50),
+        (ResetTarget.OFFSET, 42, 42),
+        (ResetTarget.OFFSET, 5, 10),
+        (ResetTarget.OFFSET, 500, 100),
+        (ResetTarget.SHIFT_BY, -20, 30),
+        (ResetTarget.SHIFT_BY, 20, 70),
+        (ResetTarget.SHIFT_BY, -200, 10),
+        (ResetTarget.SHIFT_BY, 200, 100),
+    ],
+)
+def test_targets_stay_within_what_the_partition_holds(
+    target: ResetTarget, number: int, expected: int
+) -> None:
+    """GRP: as kafka-consumer-groups does; the table notes where it was cut."""
+    assert new(target, number) == expected
+
+
+def test_without_a_commit_current_is_the_end_and_there_is_nothing_to_shift() -> None:
+    assert new(ResetTarget.CURRENT, committed=None) == 100
+    (change,) = plan_reset([fact(None)], ResetTarget.SHIFT_BY, 5)
+    assert (change.is_change, change.note) == (False, "nothing committed: nothing to shift")
+
+
+def test_a_time_after_the_last_record_is_the_end() -> None:
+    assert new(ResetTarget.LOOKED_UP, looked_up=77) == 77
+    assert new(ResetTarget.LOOKED_UP, looked_up=None) == 100
+    assert new(ResetTarget.LOOKED_UP, is_removed=True) is None
+
+
+def test_a_row_shows_old_new_and_the_change() -> None:
+    (change,) = plan_reset([fact()], ResetTarget.OFFSET, 5)
+    assert change.as_data() == {
+        "topic": "orders",
+        "partition": 0,
+        "old": 50,
+        "new": 10,
+        "change": -40,
+        "note": "5 is no longer there: the first record",
+    }
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b.c", 'quo"te', "com,ma"]),
+            st.integers(0, 9),
+            st.none() | st.integers(0, 2**40),
+            st.none() | st.integers(0, 2**40),
+        ),
+        unique_by=lambda row: row[:2],
+    )
+)
+def test_the_undo_file_brings_back_what_was_there_also_nothing(
+    rows: list[tuple[str, int, int | None, int | None]],
+) -> None:
+    """Issue 4: reset with preview and undo."""
+    changes = [
+        Change(topic_partition=TopicPartition(topic, partition), old=old, new=new_offset)
+        for topic, partition, old, new_offset in rows
+    ]
+    assert parse_offsets(undo_text(changes)) == {
+        change.topic_partition: change.old for change in changes if change.old != change.new
+    }
+
+
+def test_files_of_kafka_s_tools_are_read_and_mistakes_are_told_with_their_line() -> None:
+    assert parse_offsets('# comment\n\n"orders",0,5\n') == {PLACE: 5}
+    for text in ("orders,0\n", "orders,x,1\n", "orders,0,x\n"):
+        with pytest.raises(ValueError, match="line 1"):
+            parse_offsets(text)
+
+
+def test_scopes_name_topics_and_partitions() -> None:
+    scopes = parse_scopes(["a", "b:0,2"])
+    assert scopes == {"a": None, "b": (0, 2)}
+    places = [TopicPartition(topic, number) for topic in "abc" for number in range(3)]
+    assert in_scope({}, places) == places
+    assert [str(place) for place in in_scope(scopes, places)] == ["a-0", "a-1", "a-2", "b-0", "b-2"]
+    for text in (":1", "a:", "a:x", "a:1,"):
+        with pytest.raises(ValueError, match="is not TOPIC"):
+            parse_scopes([text])
+
+
+def test_undo_files_have_names_that_any_file_system_takes() -> None:
+    assert undo_file_name("a/b ü", "T") == "undo-a_b__-T.csv"
