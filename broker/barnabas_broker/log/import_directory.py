@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _MAGIC_POSITION = 16
 _COPY_BYTES = 4 * 1024 * 1024
+_GIVEN_ID_MAX = 1 << 62
+"""No cluster has given out so many producer ids: what is above was chosen by a client."""
 _COPIED_SUFFIXES = (layout.LOG_SUFFIX, layout.TRANSACTION_INDEX_SUFFIX)
 _COPIED_NAMES = (LEADER_EPOCH_FILE, properties_files.PARTITION_METADATA_FILE)
 
@@ -52,7 +54,7 @@ class FoundPartition:
 
     `topic_id` is zero if the directory has no `partition.metadata` (Kafka before 2.8).
     `cut_bytes` is what an unclean stop left behind the last whole batch; it is not imported.
-    `has_holes`: offsets are missing between segments, as after compaction.
+    `has_holes`: offsets are missing, as after compaction.
     """
 
     path: str
@@ -74,6 +76,13 @@ class ImportedPartition(NamedTuple):
     path: str
     log_end_offset: int
     aborted_count: int
+
+
+class LatestNumbers(NamedTuple):
+    """The highest leader epoch and producer id of a log, -1 for none."""
+
+    leader_epoch: int
+    producer_id: int
 
 
 def inspect_partition(disk: Disk, path: str) -> FoundPartition:
@@ -175,24 +184,26 @@ def import_partition(
     return ImportedPartition(target, loaded.log_end_offset, aborted_count)
 
 
-def latest_leader_epoch(disk: Disk, path: str) -> int:
-    """The highest leader epoch that a partition directory knows, -1 for none. Raises: OSError.
+def latest_numbers(disk: Disk, path: str) -> LatestNumbers:
+    """The highest numbers that a partition directory knows. Raises: OSError.
 
-    Its checkpoint may be missing, or end before its batches do.
+    The checkpoint of leader epochs may be missing, or end before the batches do.
     """
-    latest = LeaderEpochs.load(disk, path).latest
+    leader_epoch, producer_id = LeaderEpochs.load(disk, path).latest, -1
     for name in sorted(disk.list_directory(path)):
         if not name.endswith(layout.LOG_SUFFIX):
             continue
         file = disk.open(f"{path}/{name}", read_only=True)
         try:
             for _, header, _ in scan_batches(name, file, 0, file.size()):
-                latest = max(latest, header.leader_epoch)
+                leader_epoch = max(leader_epoch, header.leader_epoch)
+                if header.producer_id <= _GIVEN_ID_MAX:
+                    producer_id = max(producer_id, header.producer_id)
         except CorruptionError:
             continue  # what an unclean stop left at the end; the check has refused anything else
         finally:
             file.close()
-    return latest
+    return LatestNumbers(leader_epoch, producer_id)
 
 
 @dataclass(slots=True)
@@ -224,6 +235,7 @@ def _check_segments(disk: Disk, path: str, bases: list[int]) -> _Checked:
                     raise CorruptionError(log_path, at, "the checksum does not match")
                 if header.base_offset < checked.next_offset or header.last_offset_delta < 0:
                     raise CorruptionError(log_path, at, f"offset {header.base_offset} goes back")
+                checked.has_holes |= header.base_offset > checked.next_offset
                 checked.next_offset = header.last_offset + 1
                 checked.batch_count += 1
                 checked.record_count += header.record_count

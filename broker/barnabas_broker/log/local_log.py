@@ -411,7 +411,7 @@ class LocalLog:
         self.segments.append(segment)
         self.holes.forget_from(offset)
         self._set_end(offset)
-        self.recovery_point = offset
+        self.gap_end, self.recovery_point = 0, offset
 
     def _remove_from_the_end(self, gone: Sequence[Segment]) -> None:
         """A power cut may keep the first removals only: they leave no hole. Raises: OSError."""
@@ -420,7 +420,8 @@ class LocalLog:
     def _set_end(self, offset: int) -> None:
         self.tail.clear()
         self.log_end_offset = self.staged_end_offset = offset
-        self.gap_end = self._staged_gap_end = 0
+        # A gap below may not be noted yet; which one is the last by now, nobody knows.
+        self.gap_end, self._staged_gap_end = min(self.gap_end, offset), 0
         self.lower_recovery_point(offset)
         self._reset_active()
 

@@ -366,7 +366,7 @@ class PartitionLog:
         if leader_epoch != self._stamped_epoch:
             self.leader_epochs.assign(leader_epoch, first_offset)
             self._stamped_epoch = leader_epoch
-        self.producer_state.append(header, first_offset, leader_epoch)
+        self.producer_state.append(header, first_offset, leader_epoch, now_ms)
         local.stage(records, size, first_offset, last_offset, max_timestamp)
         return AppendInfo(
             first_offset,
@@ -423,11 +423,11 @@ class PartitionLog:
             if leader_epoch is not None:
                 first_offset = local.staged_end_offset
                 stamp(batch, 0, first_offset, leader_epoch)
-                header = header._replace(base_offset=first_offset, leader_epoch=leader_epoch)
+                header = BatchHeader(first_offset, read[1], leader_epoch, *read[3:])
             last_offset, max_timestamp = header[0] + header[6], header[8]
             if local.is_full_for(size, last_offset, max_timestamp, now_ms):
                 self.roll(last_offset - RELATIVE_OFFSET_MAX)
-            self._apply(header, batch, is_leader=leader_epoch is not None)
+            self._apply(header, batch, now_ms, is_leader=leader_epoch is not None)
             # No look-up finds a record in a batch that compaction has emptied on the leader.
             found_timestamp = max_timestamp if header[12] else NO_TIMESTAMP
             stage(batch, size, header[0], last_offset, found_timestamp)
@@ -457,7 +457,9 @@ class PartitionLog:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch {base_offset}")
             expected = base_offset + last_offset_delta + 1
 
-    def _apply(self, header: BatchHeader, batch: memoryview, *, is_leader: bool) -> None:
+    def _apply(
+        self, header: BatchHeader, batch: memoryview, now_ms: int, *, is_leader: bool
+    ) -> None:
         """Bring leader epochs and producer state up to a batch that is about to be staged.
 
         Only a leader may refuse it: what it has taken, its followers must take too.
@@ -466,7 +468,7 @@ class PartitionLog:
             self.leader_epochs.assign(header[2], header[0])
             self._stamped_epoch = header[2]
         if not header[5] & CONTROL_BIT:
-            self.producer_state.append(header)
+            self.producer_state.append(header, heard_ms=now_ms)
             return
         marker = marker_of(batch, header)
         if marker is None:
@@ -477,6 +479,7 @@ class PartitionLog:
             header,
             is_abort=marker.control_type == ControlType.ABORT,
             coordinator_epoch=marker.coordinator_epoch,
+            heard_ms=now_ms,
         )
         if completed is not None and completed.is_aborted:
             self.local.stage_aborted(self.producer_state.aborted(completed))
@@ -554,6 +557,16 @@ class PartitionLog:
         if found is not None:
             return found
         return await self._reads.read(offset, max_bytes, limit_offset, at_least_one)
+
+    async def read_with_aborted(
+        self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool = True
+    ) -> tuple[LogRead, list[tuple[int, int]]]:
+        """As `read`, and the aborted transactions of the very segments that were read (TXL-7)."""
+        while True:
+            segments = self.segments.values()
+            found = await self.read(offset, max_bytes, limit_offset, at_least_one=at_least_one)
+            if self._begins_with(segments):
+                return found, self.aborted_transactions(offset, limit_offset)
 
     def size_between(self, offset: int, limit_offset: int) -> int:
         """About how many bytes can be read in [offset, limit): exact at the tail, else not less."""

@@ -19,8 +19,13 @@ from barnabas_broker.log.producer_state import ProducerState
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.transaction_index import AbortedTransaction
 from barnabas_protocol.errors import ParseError
-from barnabas_protocol.records.batch import BatchHeader
-from barnabas_protocol.records.control import ControlType, TransactionMarker, read_marker
+from barnabas_protocol.records.batch import COMPRESSION_MASK, BatchHeader
+from barnabas_protocol.records.control import (
+    ControlType,
+    TransactionMarker,
+    plain_marker,
+    read_marker,
+)
 from barnabas_protocol.records.record import decode_records
 
 _logger = logging.getLogger(__name__)
@@ -121,6 +126,10 @@ def marker_of(batch: memoryview, header: BatchHeader) -> TransactionMarker | Non
     """
     if not header.is_control or not header.record_count:
         return None
+    if header.record_count == 1 and not header.attributes & COMPRESSION_MASK:
+        marker = plain_marker(batch)
+        if marker is not None:
+            return marker
     return read_marker(decode_records(batch)[0])
 
 

@@ -13,7 +13,8 @@ and recovery alike.
 Source: KIP-98 (idempotence, transactions), KIP-360 (unknown producers may start anywhere).
 Invariants: a producer has at most five cached batches, all of its current producer epoch; `_open`
 is in rising order of first offset; the first unstable offset never falls while batches are
-appended.
+appended. When a producer was heard is the one thing that a restart changes: it goes by the clock
+here, as records may be years old where they are copied (TXL-4).
 """
 
 from __future__ import annotations
@@ -70,13 +71,15 @@ class ProducerEntry:
 
     `earlier`: the newest batch of this producer epoch that came under an earlier leader epoch than
     the newest of all. `known_from`: the sequence from which on all are in the log, up to the last:
-    that of the first batch of this producer epoch, or of the first one in a snapshot.
+    that of the first batch of this producer epoch, or of the first one in a snapshot. `heard_ms`:
+    when it wrote last, by the wall clock; for what was found in the log the timestamp of that.
     """
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "earlier",
+        "heard_ms",
         "known_from",
         "last_timestamp",
         "leader_epoch",
@@ -102,7 +105,7 @@ class ProducerEntry:
         self.earlier: CachedBatch | None = None
         self.known_from = self.batches[0].first_sequence if self.batches else NO_SEQUENCE
         self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp = last_timestamp
+        self.last_timestamp = self.heard_ms = last_timestamp
         self.transaction_first_offset = transaction_first_offset
 
     @property
@@ -158,7 +161,7 @@ class CompletedTransaction(NamedTuple):
 class ProducerState:
     """All producers of one partition log. `end_offset`: every batch below it is applied."""
 
-    __slots__ = ("_open", "_undecided", "end_offset", "producers")
+    __slots__ = ("_heard", "_open", "_undecided", "end_offset", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, ProducerEntry] = {}
@@ -168,6 +171,8 @@ class ProducerState:
         # First offset -> marker offset, for ended transactions whose marker is not below the high
         # watermark.
         self._undecided: dict[int, int] = {}
+        # When those were heard that a truncation has taken, until the log is replayed.
+        self._heard: dict[int, int] = {}
 
     def check(
         self, header: BatchHeader, now_ms: int, high_watermark: int = 0
@@ -222,9 +227,10 @@ class ProducerState:
         header: BatchHeader,
         base_offset: int | None = None,
         leader_epoch: int | None = None,
+        heard_ms: int = NO_TIMESTAMP,
     ) -> None:
         """Apply a data batch that is in the log. `base_offset` and `leader_epoch` replace the
-        header's if it is not stamped.
+        header's if it is not stamped; `heard_ms` is given where it has just come.
         """
         first_offset = header[0] if base_offset is None else base_offset
         offset_delta = header[6]
@@ -247,6 +253,7 @@ class ProducerState:
         if len(batches) > CACHED_BATCH_COUNT:
             del batches[0]
         entry.last_timestamp = max_timestamp
+        entry.heard_ms = heard_ms if heard_ms >= 0 else max(entry.heard_ms, max_timestamp)
         if header.is_transactional and entry.transaction_first_offset == NO_TRANSACTION:
             entry.transaction_first_offset = first_offset
             self._open[first_offset] = entry.producer_id
@@ -258,6 +265,7 @@ class ProducerState:
         is_abort: bool,
         coordinator_epoch: int,
         base_offset: int | None = None,
+        heard_ms: int = NO_TIMESTAMP,
     ) -> CompletedTransaction | None:
         """Apply a commit or abort marker; returns the transaction it ended, None if that was empty
         (TXL-6).
@@ -267,6 +275,7 @@ class ProducerState:
         entry = self._entry_for(header)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        entry.heard_ms = heard_ms if heard_ms >= 0 else max(entry.heard_ms, header.max_timestamp)
         first_offset = entry.transaction_first_offset
         if first_offset == NO_TRANSACTION:
             return None
@@ -309,11 +318,12 @@ class ProducerState:
         """Forget producers idle for `expiration_ms` without an open transaction; returns how many
         (TXL-4).
         """
+        self._heard.clear()
         expired = [
             entry.producer_id
             for entry in self.producers.values()
             if entry.transaction_first_offset == NO_TRANSACTION
-            and now_ms - entry.last_timestamp >= expiration_ms
+            and now_ms - entry.heard_ms >= expiration_ms
         ]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -332,6 +342,7 @@ class ProducerState:
 
     def clear(self, end_offset: int) -> None:
         """Forget everything and start at `end_offset`: the caller replays."""
+        self._heard.update((one.producer_id, one.heard_ms) for one in self.producers.values())
         self.producers.clear()
         self._open.clear()
         self._undecided.clear()
@@ -340,7 +351,8 @@ class ProducerState:
     def restore(self, entries: Iterable[ProducerEntry], end_offset: int) -> None:
         """Become what a snapshot says; the batches from `end_offset` on are still to be applied."""
         self.clear(end_offset)
-        self.producers.update((entry.producer_id, entry) for entry in entries)
+        for entry in entries:
+            self._add(entry)
         self._open.update(
             sorted(
                 (entry.transaction_first_offset, entry.producer_id)
@@ -356,12 +368,16 @@ class ProducerState:
             if len(self.producers) >= PRODUCERS_MAX:
                 self._forget_oldest()
             entry = ProducerEntry(header.producer_id, header.producer_epoch)
-            self.producers[header.producer_id] = entry
+            self._add(entry)
         elif entry.producer_epoch != header.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             entry.batches.clear()
             entry.earlier = None
         return entry
+
+    def _add(self, entry: ProducerEntry) -> None:
+        entry.heard_ms = max(entry.heard_ms, self._heard.pop(entry.producer_id, NO_TIMESTAMP))
+        self.producers[entry.producer_id] = entry
 
     def _forget_oldest(self) -> None:
         """Make room: drop the producers whose newest record is the oldest, by its offset.

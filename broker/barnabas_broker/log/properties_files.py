@@ -227,10 +227,16 @@ class BootMarker:
         return broker_epoch if boot_id and known_boot_id == boot_id else -1
 
     def is_of_another_boot(self) -> bool:
-        """Return whether the machine has been down since the last run, as far as is known."""
+        """Return whether the machine has been down since the last run, as far as is known.
+
+        It has where the marker is torn: it is changed in place, too. Without one nobody knows:
+        earlier releases left none.
+        """
         boot_id = self._disk.boot_id()
+        if not boot_id or not self._disk.exists(self.path):
+            return False
         known_boot_id, _ = self._read()
-        return bool(boot_id and known_boot_id) and known_boot_id != boot_id
+        return known_boot_id != boot_id
 
     def _read(self) -> tuple[str, int]:
         """Boot id and broker epoch, "" and -1 if they are not known."""
@@ -249,10 +255,32 @@ class BootMarker:
         if self._disk.exists(self.path):
             self._disk.remove(self.path)
 
+    def forget(self) -> None:
+        """Have the marker name no broker epoch: what was written may be lost, in this boot, too.
+
+        Durable unless the machine goes down, which is another boot. Raises: OSError.
+        """
+        if not self._disk.exists(self.path):
+            return
+        try:
+            known_boot_id, _ = self._read()
+            file = self._disk.open(self.path)
+            try:
+                file.truncate(0)
+                file.write_at(_boot_marker(known_boot_id, -1), 0)
+            finally:
+                file.close()
+        except OSError:
+            self.remove()
+
     def write(self, broker_epoch: int) -> None:
         """Record that a broker runs under this epoch in this boot, durable when this returns."""
-        content = {"version": 0, "bootId": self._disk.boot_id(), "brokerEpoch": broker_epoch}
-        self._disk.write_atomically(self.path, json.dumps(content, separators=(",", ":")).encode())
+        self._disk.write_atomically(self.path, _boot_marker(self._disk.boot_id(), broker_epoch))
+
+
+def _boot_marker(boot_id: str, broker_epoch: int) -> bytes:
+    content = {"version": 0, "bootId": boot_id, "brokerEpoch": broker_epoch}
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _properties(path: str, data: bytes) -> dict[str, str]:

@@ -26,11 +26,12 @@ TRUNCATION_FILE = "truncation-checkpoint"
 class TruncationNote:
     """The note of one log: `offset` is the lowest cut, `until` the old recovery point."""
 
-    __slots__ = ("_disk", "_until", "directory", "offset")
+    __slots__ = ("_disk", "_is_torn", "_until", "directory", "offset")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._until = 0
+        self._is_torn = False
         self.directory = directory
         self.offset: int | None = None
 
@@ -51,13 +52,20 @@ class TruncationNote:
                 ((offset,),) = decode(found._path, disk.read_bytes(found._path), 1)
                 found.offset = integer(found._path, offset)
             except (CheckpointError, ValueError):
-                found.offset = 0
+                found.offset, found._is_torn = 0, True
             found._until = recovery_point
         return found
 
     def lowered(self, recovery_point: int) -> int:
         """A recovery point, as far as it may be believed."""
         return recovery_point if self.offset is None else min(recovery_point, self.offset)
+
+    def flushed_below(self, recovery_point: int) -> int:
+        """Up to where all that there is was flushed: behind a cut something else may be by now.
+
+        Where the note is torn, nothing was appended behind the cut; it says no more of that.
+        """
+        return recovery_point if self._is_torn else self.lowered(recovery_point)
 
     def note(self, offset: int, recovery_point: int) -> None:
         """Note a cut, unsynced; the recovery point is that before it. Raises: OSError."""

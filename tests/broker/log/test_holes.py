@@ -13,6 +13,7 @@ from barnabas_broker.log.cleaner.log_cleaner import LogCleaner
 from barnabas_broker.log.holes import HOLES_FILE, UNSYNCED_HOLES_FILE, Holes
 from barnabas_broker.log.import_directory import import_partition, inspect_partition
 from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.log.truncation_note import TRUNCATION_FILE
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.cleaner_fixtures import NAME, TOPIC_ID, Bench, compacted, contents, put
 from tests.broker.log.log_fixtures import DIRECTORY, NOW_MS, SMALL, LogFixture, config
@@ -286,6 +287,40 @@ def test_a_gap_that_was_cut_off_again_is_not_noted() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("end", [41, 42, 70, 71])
+def test_a_gap_below_a_cut_is_noted_by_the_flush_after_it(end: int) -> None:
+    """Seed 7000886 of the log's histories: what was flushed went with the power."""
+    fixture = LogFixture()
+
+    async def scenario() -> None:
+        follow(fixture, 0, 1, 40, 41, 70, 71)
+        fixture.log.truncate_to(end)
+        await fixture.log.settle_cut()
+        await fixture.log.flush()
+        await fixture.reopen(was_clean=False, is_page_cache_lost=True)
+        assert await fixture.offsets() == [o for o in (0, 1, 40, 41, 70) if o < end]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_torn_note_of_a_cut_makes_no_damage_of_gaps_that_were_flushed(policy: str) -> None:
+    """Of a log that has no note of gaps, as an earlier release left it: all behind them was cut."""
+    fixture = LogFixture(config({"cleanup.policy": policy}, **SMALL))
+
+    async def scenario() -> None:
+        follow(fixture, 0, 1, 40, 41)
+        await fixture.log.flush()
+        fixture.disk.remove(f"{DIRECTORY}/{HOLES_FILE}")
+        follow(fixture, 42)
+        fixture.log.truncate_to(42)
+        fixture.disk.open(f"{DIRECTORY}/{TRUNCATION_FILE}").truncate(1)
+        await fixture.reopen(was_clean=False, recovery_point=42, is_page_cache_lost=True)
+        assert await fixture.offsets() == [0, 1, 40, 41]
+
+    asyncio.run(scenario())
+
+
 def test_a_gap_that_a_killed_process_noted_is_noted_on_the_device_by_the_next_flush() -> None:
     """The note was in the page cache only; the recovery point passes the gap."""
     fixture = LogFixture()
@@ -420,6 +455,26 @@ def test_a_compacted_log_is_imported_with_its_holes() -> None:
         )
         bench.manager = bench.new_manager()
         assert contents(await bench.open(DELETE)) == before
+
+    asyncio.run(scenario())
+
+
+def test_a_compacted_log_of_one_segment_is_imported_with_its_gaps() -> None:
+    """Else a power cut that loses the checkpoints would cost all that comes behind the first."""
+    fixture = LogFixture()
+    follow(fixture, *GAPS)
+
+    async def scenario() -> None:
+        await fixture.log.close()
+        found = inspect_partition(fixture.disk, DIRECTORY)
+        assert found.has_holes
+        fixture.disk.make_directories("/data")
+        imported = await fixture.disk.run(
+            import_partition,
+            *(fixture.disk, fixture.clock, fixture.random, found, "/data", fixture.config),
+            topic_id=TOPIC_ID,
+        )
+        assert Holes.load(fixture.disk, imported.path, 0).flushed_below >= GAPS[-1]
 
     asyncio.run(scenario())
 

@@ -12,6 +12,7 @@ from barnabas_broker.log.import_directory import (
     ImportRefusedError,
     import_partition,
     inspect_partition,
+    latest_numbers,
 )
 from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX
 from barnabas_protocol.ids import TopicPartition
@@ -182,6 +183,23 @@ def test_an_interrupted_import_leaves_only_a_copy_to_be_removed(disk, source, ta
     run_with(manager_over(target, node_id=2), clean)
     assert not stray.exists()
     shutil.rmtree(source)
+
+
+def test_the_latest_producer_id_is_one_that_a_cluster_has_given_out(disk, tmp_path):
+    """CTL-15: an id that a client has chosen itself leaves the target cluster its ids."""
+    records = [Record(0, 1, b"k", b"v")]
+
+    async def fill(manager):
+        log = manager.create(partition("t", 0), TOPIC_ID, topic_config())
+        for producer_id in (4999, 2**63 - 1, 1000):
+            batch = encode_batch(
+                records, producer_id=producer_id, producer_epoch=0, base_sequence=0
+            )
+            log.append_as_leader(bytearray(batch), 5, now_ms=1)
+        log.write_staged()
+
+    run_with(manager_over(tmp_path / "kafka"), fill)
+    assert latest_numbers(disk, str(tmp_path / "kafka" / "t-0")) == (5, 4999)
 
 
 def test_an_open_transaction_is_aborted(disk, target, tmp_path):

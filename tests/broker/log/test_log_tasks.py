@@ -9,7 +9,7 @@ from barnabas_broker.log.manager import log_tasks
 from barnabas_broker.log.validator import HeavyBatchError
 from barnabas_protocol.errors import KafkaError
 from barnabas_protocol.records.record import Record, encode_batch
-from tests.broker.log.cleaner_fixtures import NAME, Bench, compacted, contents, put, seal
+from tests.broker.log.cleaner_fixtures import DAY_MS, NAME, Bench, compacted, contents, put, seal
 from tests.support.simulated_disk import SimulatedDisk
 from tests.support.virtual_loop import run_virtual
 
@@ -169,6 +169,49 @@ def test_idle_producers_are_forgotten():
         bench.clock.advance(1)
         await tasks_of(bench).expire_producers()
         assert list(log.producer_state.producers) == []
+
+    asyncio.run(main())
+
+
+def test_producers_of_old_records_are_forgotten_when_they_are_silent() -> None:
+    """TXL-4: as who copies a topic sends them; until then a repeated batch is a duplicate."""
+
+    async def main() -> None:
+        bench = Bench(producer_id_expiration_ms="1000")
+        log = await bench.open()
+        old_ms = bench.clock.wall_ms() - 10 * DAY_MS
+        put(log, (b"k", b"v"), producer=(5, 0, 0), timestamp=old_ms)
+        await tasks_of(bench).expire_producers()
+        put(log, (b"k", b"v"), producer=(5, 0, 0), timestamp=old_ms)
+        assert log.log_end_offset == 1
+        bench.clock.advance(500)
+        put(log, (b"k", b"w"), producer=(5, 0, 1), timestamp=old_ms)
+        log.truncate_to(1)
+        bench.clock.advance(500)
+        await tasks_of(bench).expire_producers()
+        assert list(log.producer_state.producers) == [5]
+        bench.clock.advance(500)
+        await tasks_of(bench).expire_producers()
+        assert list(log.producer_state.producers) == []
+
+    asyncio.run(main())
+
+
+def test_idle_producers_are_looked_for_as_often_as_the_setting_says() -> None:
+    """TXL-4: producer.id.expiration.check.interval.ms, Kafka's setting for its own tests."""
+
+    async def main() -> None:
+        bench = Bench(
+            producer_id_expiration_ms="1000", producer_id_expiration_check_interval_ms="1"
+        )
+        log = await bench.open()
+        put(log, (b"k", b"v"), producer=(5, 0, 0), timestamp=bench.clock.wall_ms())
+        bench.clock.advance(1000)
+        tasks_of(bench).start()
+        async with asyncio.timeout(10):
+            while log.producer_state.producers:
+                await asyncio.sleep(0.001)
+        await tasks_of(bench).stop()
 
     asyncio.run(main())
 

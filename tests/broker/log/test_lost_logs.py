@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.env.disk import DiskFile, RealDisk
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.manager.strays import list_strays, unsettled_strays
 from barnabas_broker.log.properties_files import BOOT_FILE, BootMarker
@@ -87,8 +87,17 @@ def test_a_directory_that_failed_has_kept_nothing(tmp_path: Path) -> None:
         await write(manager)
         manager.take_offline(str(tmp_path), OSError(errno.EIO, "fsync"))
 
+    async def is_believed(manager: LogManager) -> bool:
+        return not manager.directories[0].was_machine_down
+
     life(fail, tmp_path)
     assert life(kept, tmp_path) == [-1]
+    assert life(is_believed, tmp_path)
+    assert not life(is_believed, tmp_path, boot="second"), "for the page cache that is enough"
+    (tmp_path / BOOT_FILE).write_bytes(b'{"version":0,')
+    assert not life(is_believed, tmp_path)
+    life(write, tmp_path, boot="second")
+    assert life(is_believed, tmp_path, boot="second")
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -103,6 +112,11 @@ def test_a_failed_directory_whose_marker_cannot_be_removed_has_kept_nothing_eith
             if path == f"{paths[0]}/{BOOT_FILE}":
                 raise OSError(errno.EROFS, "read-only", path)
             super().remove(path)
+
+        def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile:
+            if path == f"{paths[0]}/{BOOT_FILE}":
+                raise OSError(errno.EROFS, "read-only", path)
+            return super().open(path, create=create, read_only=read_only)
 
     async def fail(manager: LogManager) -> None:
         await write(manager)

@@ -176,12 +176,12 @@ class LogDirectory:
         """Note that the directory is unusable. Returns false if that was known already.
 
         What was written and not synced may be lost by that: no later run may take it for kept.
-        `is_marked_as_kept` where the boot marker could not be removed.
+        `is_marked_as_kept` where the boot marker could not be changed.
         """
         if self.error is not None:
             return False
         try:
-            self.boot.remove()
+            self.boot.forget()
         except OSError:
             self.is_marked_as_kept = True
         self.error = error

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.topic import LogConfig
@@ -395,6 +395,15 @@ class LogManager:
                     and self.directory_of(log) in noted
                 ):
                     log.is_cut_unnoted = False
+
+    async def note_log_starts(self, logs: Iterable[PartitionLog]) -> None:
+        """Return when no crash can bring back what is below the starts of some logs.
+
+        Not of those in directories that fail, or that have no room to write that down.
+        """
+        present = [log for log in logs if self.logs.get(log.topic_partition) is log]
+        for directory in dict.fromkeys(map(self.directory_of, present)):
+            await self.checkpointing.write_log_start_offsets(directory)
 
     def update_config(self, config: BrokerConfig) -> None:
         """Use other settings of the broker from now on: those of cleaning and of producers."""

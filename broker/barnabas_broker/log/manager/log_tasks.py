@@ -40,7 +40,6 @@ UNLIMITED_MS = 2**63 - 1
 # All tails together may hold this many times what one may, so that many half-full ones are bounded
 # too.
 TOTAL_TAILS_FACTOR = 4
-PRODUCER_EXPIRATION_ROUND_MS = 600_000
 REMOVAL_ROUND_MS = 5_000
 # How many logs a round looks at before it lets the loop do other work.
 LOGS_PER_TURN = 200
@@ -110,8 +109,8 @@ class LogTasks:
             ("removal", REMOVAL_ROUND_MS, REMOVAL_ROUND_MS, self.remove),
             (
                 "producer expiration",
-                PRODUCER_EXPIRATION_ROUND_MS,
-                PRODUCER_EXPIRATION_ROUND_MS,
+                config.producer_id_expiration_check_interval_ms,
+                config.producer_id_expiration_check_interval_ms,
                 self.expire_producers,
             ),
         ]

@@ -143,8 +143,8 @@ class LogLoader:
         snapshots = SnapshotFiles(self._disk, self._directory, names)
         # Nothing is compacted before it is flushed: behind that, an end was lost.
         truncation = TruncationNote.load(self._disk, self._directory, recovery_point)
+        self._load_holes(truncation.flushed_below(recovery_point), was_clean=was_clean)
         checkpointed, recovery_point = recovery_point, truncation.lowered(recovery_point)
-        self._load_holes(recovery_point, was_clean=was_clean)
         segments = self._find_segments(set(names), ANYWHERE if was_clean else recovery_point)
         self._epochs = self._load_epochs(segments)
         in_file = set(self._epochs.entries)
@@ -202,12 +202,12 @@ class LogLoader:
             unsynced=[segment for segment in self._unsynced if segment in segments],
         )
 
-    def _load_holes(self, recovery_point: int, *, was_clean: bool) -> None:
-        flushed = ANYWHERE if was_clean else recovery_point
-        unless_noted = max(self._compacted_below, flushed if self._is_compacted else 0)
+    def _load_holes(self, flushed_below: int, *, was_clean: bool) -> None:
+        known = ANYWHERE if was_clean else flushed_below
+        unless_noted = max(self._compacted_below, known if self._is_compacted else 0)
         self._holes = Holes.load(self._disk, self._directory, unless_noted)
         if self._is_page_cache_lost and not was_clean:
-            self._gaps_below = max(recovery_point, self._holes.below + 1)
+            self._gaps_below = max(flushed_below, self._holes.below + 1)
 
     def _settle_cut(self, active: Segment, truncation: TruncationNote) -> None:
         """See to it that no power cut undoes a truncation that the process before began."""

@@ -208,6 +208,14 @@ async def read(world: World, first: int, second: int) -> None:
     world.spawn(world.read_meanwhile(offset, (1, 500, 100_000)[second % 3]))
 
 
+@_kind(4)
+async def read_committed(world: World, first: int, second: int) -> None:
+    """Mostly near the start of the log: what goes while it is read, goes there."""
+    span = max(world.log.last_stable_offset - world.start, 0)
+    reach = min(span, 200 if second % 3 == 0 else 5)
+    world.spawn(world.read_committed_meanwhile(world.start + first % (reach + 1)))
+
+
 @_kind(3)
 async def check(world: World, first: int, second: int) -> None:
     await world.check()
@@ -289,6 +297,7 @@ THEMES: tuple[dict[str, int], ...] = (
     {"retain": 10, "pass_time": 8, "append_flushed": 10, "stop": 6},
     {"truncate_and_crash": 10, "power": 8, "roll": 10, "append_flushed": 12, "checkpoint": 8},
     {"delete_topic": 8, "compact": 12, "power": 8, "settings": 8, "flush": 6, "roll": 5},
+    {"transact": 20, "read_committed": 14, "retain": 8, "pass_time": 8, "roll": 8, "commit": 8},
 )
 
 

@@ -20,7 +20,7 @@ from barnabas_broker.log.manager.leftover_copies import Leftovers
 from barnabas_broker.log.manager.log_directory import LogDirectory
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.manager.offset_checkpointing import OffsetCheckpointing
-from barnabas_broker.log.partition_log import PartitionLog
+from barnabas_broker.log.partition_log import LogRead, PartitionLog
 from barnabas_broker.log.properties_files import MoveNote
 from barnabas_broker.log.recovery import segment_recovery
 from barnabas_broker.log.recovery.log_loader import LoadedLog, LogLoader
@@ -123,6 +123,13 @@ def _write_but_cleaner_offsets(self: OffsetCheckpointing, directory: LogDirector
     return pretend()
 
 
+async def _look_up_afterwards(
+    self: PartitionLog, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool = True
+) -> tuple[LogRead, list[tuple[int, int]]]:
+    read = await self.read(offset, max_bytes, limit_offset, at_least_one=at_least_one)
+    return read, self.aborted_transactions(offset, limit_offset)
+
+
 _HEALING_OFF = (segment_recovery, "_read_time_index_end", _believe_the_end)
 
 BUGS = {
@@ -187,6 +194,10 @@ BUGS = {
     "R13": Bug(
         "segments are cut off lowest first",
         ((LocalLog, "_remove_from_the_end", _remove_from_the_start),),
+    ),
+    "R14": Bug(
+        "aborted transactions are looked up when segments that were read have gone",
+        ((PartitionLog, "read_with_aborted", _look_up_afterwards),),
     ),
     "R10": Bug(
         "lost leader epochs start anew",

@@ -174,6 +174,8 @@ class SteppingDisk(SimulatedDisk):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        if _PROCESS.get() != self.process:
+            raise KilledError  # a timer outlives its process here, but does nothing any more
         worker = Worker(self, call)
         self.workers.append(worker)
         try:

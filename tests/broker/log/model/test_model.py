@@ -8,7 +8,7 @@ from tests.broker.log.model.history import Action, draw_history, run_history, sh
 HISTORIES = 20
 # Where to look first for a history that finds a planted fault, and how many are tried from there
 # on: what a seed finds changes with every system call that the log makes otherwise.
-FINDERS = {"L1": 4, "L4": 70, "L5": 754, "L6": 77, "L8": 13, "R10": 3}
+FINDERS = {"L1": 4, "L4": 70, "L5": 754, "L6": 77, "L8": 13, "R10": 3, "R14": 1132}
 TRIES = 400
 
 

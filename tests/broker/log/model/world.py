@@ -70,6 +70,8 @@ class World:
         draw = self.random.integer
         self.disk.forgets_directories = draw(3) == 0
         self.disk.reorders_writes = draw(4) == 0
+        # Else only what has no index in memory is read in a thread.
+        self.disk.is_cold = seed % 3 == 1
         name = "t" * (249 if has_long_name else 5)
         self.name = TopicPartition(name, 0)
         self.incarnation = 0
@@ -565,6 +567,27 @@ class World:
             raise Wrong(f"a read at {offset} meanwhile has {strange}, never appended")
         if [batch.end for batch in got] != sorted({batch.end for batch in got}):
             raise Wrong(f"a read at {offset} meanwhile goes back")
+
+    async def read_committed_meanwhile(self, offset: int) -> None:
+        """Read what is decided while others change the log: no aborted record is shown as one."""
+        log, generation, limit = self.log, self.log.generation, self.log.last_stable_offset
+        try:
+            read, told = await log.read_with_aborted(offset, 100_000, limit)
+        except KafkaError as error:
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return  # the log begins behind it by now, or was cut
+            raise
+        if generation != log.generation or log is not self.log:
+            return
+        got = model.parse(b"".join(bytes(buffer) for buffer in read.buffers))
+        aborted = model.aborted_offsets(self.batches)
+        decided = {r.offset for b in got if b.is_data for r in b.records} - aborted
+        shown = set(model.committed_by(got, told))
+        if shown != decided:
+            raise Wrong(
+                f"a committed read at {offset} meanwhile, told of aborted {told}, shows aborted"
+                f" {sorted(shown - decided)} and misses {sorted(decided - shown)}"
+            )
 
     async def look_up_meanwhile(self, timestamp: int) -> None:
         """Look a time up while others change the log: the answer was in it."""
