@@ -22,12 +22,32 @@ class Member(NamedTuple):
     directory_id: bytes
 
 
+class LeaderListener(NamedTuple):
+    """A listener of the leader that takes requests of brokers, by its name."""
+
+    name: str
+    host: str
+    port: int
+
+
 class Leader(NamedTuple):
-    """Who leads and where it is reached."""
+    """Who leads and where it is reached.
+
+    `listeners` are there only while a leader has more than one for brokers, which is how brokers
+    change from one to another: each looks for the one that it speaks itself.
+    """
 
     node_id: int
     host: str
     port: int
+    listeners: tuple[LeaderListener, ...] = ()
+
+    def address_by(self, listener: str) -> tuple[str, int]:
+        """Where it is reached by the listener of this name, or by the one that it uses itself."""
+        for one in self.listeners:
+            if one.name == listener:
+                return one.host, one.port
+        return self.host, self.port
 
 
 class ArbiterRecord(NamedTuple):

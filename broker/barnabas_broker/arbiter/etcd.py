@@ -72,7 +72,7 @@ class EtcdArbiter:
             raise ArbiterError(f"etcd: {response}")
         try:
             return _stored(response.document())
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArbiterError(f"not a response of etcd: {error!r}: {response}") from error
 
     async def compare_and_swap(self, expected_token: int, record: ArbiterRecord) -> SwapOutcome:

@@ -5,22 +5,34 @@ field for is in annotations. All else in the Lease, such as labels and owners, b
 is kept. The fields are in `docs/formats/arbiter.md`.
 
 A holder that is not the leader of the annotation was written by hand: then nobody leads (CTL-10).
+The leader's listeners are those of the epoch that is beside them: a broker of a release that does
+not know them takes them for somebody's, and keeps those of a former leader.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Leader, Member, Stored
+from barnabas_broker.arbiter.arbiter import (
+    ArbiterError,
+    ArbiterRecord,
+    Leader,
+    LeaderListener,
+    Member,
+    Stored,
+)
 from barnabas_protocol.ids import uuid_from_text, uuid_to_text
 
 PREFIX: Final = "barnabas.dev/"
 VERSION: Final = PREFIX + "arbiter-version"
 CLUSTER_ID: Final = PREFIX + "cluster-id"
 LEADER: Final = PREFIX + "leader"
+LEADER_LISTENERS: Final = PREFIX + "leader-listeners"
+LEADER_LISTENERS_EPOCH: Final = PREFIX + "leader-listeners-epoch"
 MEMBERS: Final = PREFIX + "members"
 HISTORIES: Final = PREFIX + "metadata-histories"
 ENDS: Final = PREFIX + "metadata-ends"
@@ -48,7 +60,7 @@ def stored_in(lease: Mapping[str, Any]) -> Stored:
         record = ArbiterRecord(
             cluster_id=str(annotations[CLUSTER_ID]),
             controller_epoch=int(spec["leaseTransitions"]),
-            leader=_leader(annotations.get(LEADER), spec.get("holderIdentity")),
+            leader=_leader(annotations, spec),
             members=_members(annotations[MEMBERS]),
             renewed_ms=_milliseconds(spec["renewTime"]),
             histories=tuple(
@@ -56,7 +68,14 @@ def stored_in(lease: Mapping[str, Any]) -> Stored:
             ),
             ends=_ends(annotations.get(ENDS, "")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise ArbiterError(f"not a Lease with an arbiter record: {error!r}") from error
     return Stored(record, token)
 
@@ -81,11 +100,19 @@ def lease_with(
     if record.histories:
         annotations[HISTORIES] = ",".join(map(uuid_to_text, record.histories))
     # A field that is not set is left out: an empty holder is not valid everywhere.
-    for fields, key in ((annotations, LEADER), (spec, "holderIdentity")):
+    for fields, key in (
+        (annotations, LEADER),
+        (annotations, LEADER_LISTENERS),
+        (annotations, LEADER_LISTENERS_EPOCH),
+        (spec, "holderIdentity"),
+    ):
         fields.pop(key, None)
     if record.leader is not None:
-        node_id, host, port = record.leader
+        node_id, host, port, listeners = record.leader
         annotations[LEADER] = f"{node_id}@{host}:{port}"
+        if listeners:
+            annotations[LEADER_LISTENERS] = json.dumps(listeners, separators=(",", ":"))
+            annotations[LEADER_LISTENERS_EPOCH] = str(record.controller_epoch)
         spec["holderIdentity"] = str(node_id)
     renewed = _time_text(record.renewed_ms)
     if spec.get("leaseTransitions") != record.controller_epoch or not spec.get("acquireTime"):
@@ -108,15 +135,25 @@ def _token(resource_version: str) -> int:
     return int(resource_version)
 
 
-def _leader(annotation: str | None, holder: str | None) -> Leader | None:
+def _leader(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Leader | None:
+    annotation = annotations.get(LEADER)
     if annotation is None:
         return None
     node_id, at, address = annotation.partition("@")
     host, colon, port = address.rpartition(":")
     if not at or not colon:
         raise ValueError(f"leader {annotation!r}")
-    leader = Leader(int(node_id), host, int(port))
-    return leader if holder == str(leader.node_id) else None
+    listeners: tuple[LeaderListener, ...] = ()
+    if annotations.get(LEADER_LISTENERS_EPOCH) == str(spec["leaseTransitions"]):
+        listeners = _listeners(annotations.get(LEADER_LISTENERS, "[]"))
+    leader = Leader(int(node_id), host, int(port), listeners)
+    return leader if spec.get("holderIdentity") == str(leader.node_id) else None
+
+
+def _listeners(text: str) -> tuple[LeaderListener, ...]:
+    return tuple(
+        LeaderListener(str(name), str(host), int(port)) for name, host, port in json.loads(text)
+    )
 
 
 def _members(text: str) -> tuple[Member, ...]:

@@ -2,7 +2,8 @@
 
 Not creation: name, id and number of partitions are what was found, nothing is placed. Each
 partition is led in a leader epoch above all those in its log, for an epoch is never used twice
-(REP-14).
+(REP-14). The producer ids in the logs were given out by another cluster, perhaps: none of them is
+given out here, for a new producer's first batch would be taken for one of theirs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from barnabas_broker.controller.producer_ids import skipped
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.metadata.image import RESOURCE_TOPIC, MetadataImage
 from barnabas_broker.metadata.records import (
@@ -27,11 +29,12 @@ KEEP_EVERYTHING: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTopic:
-    """A topic as its partition directories tell it, with the latest leader epoch of each log."""
+    """A topic as its partition directories tell it, with the latest numbers of its logs."""
 
     name: str
     topic_id: bytes
     latest_leader_epochs: Sequence[int]  # by partition number; -1 for an empty log
+    latest_producer_id: int  # of all its logs; -1 for none
     # What the topic had elsewhere is not known: nothing is deleted before somebody says so.
     settings: Mapping[str, str] = field(default_factory=lambda: KEEP_EVERYTHING)
 
@@ -79,4 +82,5 @@ def adopt_topic(
         )
         for partition, latest in enumerate(topic.latest_leader_epochs)
     )
+    records += skipped(image, topic.latest_producer_id)
     return records, None

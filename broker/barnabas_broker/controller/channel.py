@@ -6,8 +6,9 @@ waits for an answer of the old one asks the new one at once: a controller that i
 would keep the caller for long.
 
 A request that was sent and not answered may have been carried out, or may be later. It is sent
-again only where that is harmless; else the caller is told REQUEST_TIMED_OUT at once. Which APIs
-bear it, and why, is in `handlers/table.py`.
+again only where that is harmless; else the caller is told REQUEST_TIMED_OUT. Which APIs bear it,
+and why, is in `handlers/table.py`. Of those that do not, the old controller's answer is awaited for
+a moment: who stops leading answers all that it has, and says what it has not carried out.
 
 Source: CTL-15, KIP-590, Kafka's NodeToControllerChannelManager.
 """
@@ -29,6 +30,8 @@ from barnabas_protocol.messages.envelope import EnvelopeRequest, EnvelopeRespons
 BACKOFF: Final = ExponentialBackoff(50, 500)
 LOOK_SECONDS: Final = 0.5
 """So often who waits looks at who is the controller, should it miss that it has changed."""
+LAST_ANSWER_SECONDS: Final = 2.0
+"""So long a controller that leads no more, by what is known here, has for its last answers."""
 
 # Requests that must not wait behind each other: the controller answers a connection in order.
 _CHANNELS: Final = {
@@ -121,7 +124,9 @@ class ControllerChannel:
                 response = await self._ask_local(local, request, attempts.left_ms)
             else:
                 try:
-                    response = await self._ask_remote(request, attempts.left_ms)
+                    response = await self._ask_remote(
+                        request, attempts.left_ms, is_repeatable=is_repeatable
+                    )
                 except _ResponseLostError as lost:
                     if not is_repeatable:
                         raise _not_known() from lost
@@ -145,7 +150,9 @@ class ControllerChannel:
             self._check(attempts)
             seen = self._seen()
             try:
-                response = await self._ask_remote(envelope, attempts.left_ms)
+                response = await self._ask_remote(
+                    envelope, attempts.left_ms, is_repeatable=is_repeatable
+                )
             except _ResponseLostError as lost:
                 if not is_repeatable:
                     raise _not_known() from lost
@@ -178,7 +185,7 @@ class ControllerChannel:
                 raise
             return None
 
-    async def _ask_remote(self, request: Any, timeout_ms: int) -> Any:
+    async def _ask_remote(self, request: Any, timeout_ms: int, *, is_repeatable: bool) -> Any:
         """The response, or None if the request was certainly not carried out.
 
         Raises: _ResponseLostError.
@@ -199,6 +206,8 @@ class ControllerChannel:
         try:
             while not asking.done() and self._is_still(controller_id):
                 await self._wait_for_change_or(asking, seconds_max=LOOK_SECONDS)
+            if not asking.done() and not is_repeatable:
+                await self._wait_for(asking, seconds_max=LAST_ANSWER_SECONDS)
             if not asking.done():
                 raise _ResponseLostError
             return asking.result()
@@ -219,17 +228,22 @@ class ControllerChannel:
     async def _wait_for_change_or(self, *asking: asyncio.Future[Any], seconds_max: float) -> None:
         """Return when the controller has changed, this is closed, or what is asked is there."""
         change = asyncio.ensure_future(self._wait_for_change())
+        try:
+            await self._wait_for(*asking, change, seconds_max=seconds_max)
+        finally:
+            change.cancel()
+            await asyncio.gather(change, return_exceptions=True)
+
+    async def _wait_for(self, *awaited: asyncio.Future[Any], seconds_max: float) -> None:
+        """Return when one of them is there, this is closed, or it has taken long."""
         closed = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait(
-                [*asking, change, closed],
-                timeout=seconds_max,
-                return_when=asyncio.FIRST_COMPLETED,
+                [*awaited, closed], timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
-            change.cancel()
             closed.cancel()
-            await asyncio.gather(change, closed, return_exceptions=True)
+            await asyncio.gather(closed, return_exceptions=True)
 
     async def _pause(self, seen: tuple[bool, int | None], attempts: _Attempts) -> None:
         """Wait for the next attempt, not longer than until there is another controller."""

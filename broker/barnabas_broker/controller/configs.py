@@ -18,7 +18,7 @@ from barnabas_broker.config.dynamic import validate_broker_config
 from barnabas_broker.config.topic import validate_topic_config
 from barnabas_broker.controller import brokers, elections, eligible_replicas
 from barnabas_broker.controller.eligible_replicas import MIN_IN_SYNC
-from barnabas_broker.controller.topics import validate_topic_name
+from barnabas_broker.controller.topics import check_value_length, validate_topic_name
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
@@ -37,8 +37,16 @@ _SETTINGS = {
     RESOURCE_CLIENT_METRICS: {},  # as in Kafka, nothing is appended to its lists
 }
 
+NODE_ID_DIGITS_MAX = 10
 SUBSCRIPTIONS_MAX = 100
 """Subscriptions to metrics of clients: every client is matched against each (TEL-1)."""
+GROUPS_MAX = 10_000
+"""Groups with settings of their own: they need not exist, and every broker keeps them for good."""
+GROUP_NAME_LENGTH_MAX = 1024
+COUNTED = {
+    RESOURCE_CLIENT_METRICS: (SUBSCRIPTIONS_MAX, "client metrics subscriptions"),
+    RESOURCE_GROUP: (GROUPS_MAX, "groups with settings"),
+}
 
 
 class Operation(IntEnum):
@@ -103,7 +111,7 @@ def alter_configs(
     results: list[ResourceResult] = []
     named = [(resource.resource_type, resource.resource_name) for resource in resources]
     counts = Counter(named)
-    subscriptions = _subscriptions(image) if _has_subscription(resources) else set()
+    known = _counted_names(image, resources)
     for resource, name in zip(resources, named, strict=True):
         error: KafkaError | None = None
         try:
@@ -115,8 +123,8 @@ def alter_configs(
             if (refused := refusal(*name)) is not None:
                 raise refused
             changed = _alter(image, resource, broker_values, is_incremental)
-            if resource.resource_type == RESOURCE_CLIENT_METRICS:
-                _count_subscription(subscriptions, resource.resource_name, changed)
+            if resource.resource_type in known:
+                _count(known[resource.resource_type], resource, changed)
             records += changed
         except KafkaError as raised:
             error = raised
@@ -180,6 +188,8 @@ def _check_changes(resource: ResourceChange) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
         )
+    for change in resource.changes:
+        check_value_length(change.value)
 
 
 def _changed(
@@ -210,13 +220,30 @@ def _changed(
             )
         raise KafkaError(ErrorCode.INVALID_CONFIG, complaint)
     text = old.get(change.key)
-    items = list(split_list(_inherited(setting, broker_values) if text is None else text))
-    for item in split_list(change.value or ""):
-        if change.operation == Operation.APPEND and item not in items:
-            items.append(item)
-        elif change.operation == Operation.SUBTRACT and item in items:
-            items.remove(item)
-    return ",".join(items)
+    items = split_list(_inherited(setting, broker_values) if text is None else text)
+    combined = ",".join(combined_list(change.operation, items, change.value or ""))
+    check_value_length(combined)
+    return combined
+
+
+def combined_list(operation: int, items: Sequence[str], given: str) -> list[str]:
+    """The items of a list when those that are given are appended or subtracted.
+
+    None is appended that is there; of one that is there twice, the first is subtracted. In time
+    that grows with the items: both lists are a client's.
+    """
+    changes = split_list(given)
+    if operation == Operation.APPEND:
+        known = set(items)
+        return [*items, *(item for item in dict.fromkeys(changes) if item not in known)]
+    left = Counter(changes)
+    kept = []
+    for item in items:
+        if left[item] > 0:
+            left[item] -= 1
+        else:
+            kept.append(item)
+    return kept
 
 
 def _inherited(setting: BrokerSetting, broker_values: Mapping[str, str]) -> str:
@@ -247,6 +274,11 @@ def _check_group(name: str, new: Mapping[str, str], broker_values: Mapping[str, 
     """A group need not exist: it may be joined later."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    if len(name) > GROUP_NAME_LENGTH_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The group name has {len(name)} characters, {GROUP_NAME_LENGTH_MAX} at most.",
+        )
     try:
         group_settings.validate_group_config(new, broker_values)
     except ConfigError as error:
@@ -264,22 +296,29 @@ def _check_subscription(name: str, new: Mapping[str, str]) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _has_subscription(resources: Sequence[ResourceChange]) -> bool:
-    return any(resource.resource_type == RESOURCE_CLIENT_METRICS for resource in resources)
+def _counted_names(
+    image: MetadataImage, resources: Sequence[ResourceChange]
+) -> dict[int, set[str]]:
+    """What has settings already, by type: of the types of which there may be so many."""
+    known: dict[int, set[str]] = {
+        resource.resource_type: set() for resource in resources if resource.resource_type in COUNTED
+    }
+    if known:
+        for kind, name in image.configs:
+            if kind in known:
+                known[kind].add(name)
+    return known
 
 
-def _subscriptions(image: MetadataImage) -> set[str]:
-    return {name for kind, name in image.configs if kind == RESOURCE_CLIENT_METRICS}
-
-
-def _count_subscription(known: set[str], name: str, changed: Sequence[ConfigRecord]) -> None:
+def _count(known: set[str], resource: ResourceChange, changed: Sequence[ConfigRecord]) -> None:
     """Count one more, where a change makes it; those of the same request are counted, too."""
+    name = resource.resource_name
     if name in known or not any(record.value is not None for record in changed):
         return
-    if len(known) >= SUBSCRIPTIONS_MAX:
+    most, what = COUNTED[resource.resource_type]
+    if len(known) >= most:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"There are {len(known)} client metrics subscriptions, {SUBSCRIPTIONS_MAX} at most",
+            ErrorCode.POLICY_VIOLATION, f"There are {len(known)} {what}, {most} at most"
         )
     known.add(name)
 
@@ -293,11 +332,12 @@ def _check_broker(
 ) -> None:
     """An empty name is the default of all brokers."""
     if name:
-        if not name.removeprefix("-").isdigit():
+        digits = name.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
             )
-        if int(name) not in image.brokers:
+        if len(digits) > NODE_ID_DIGITS_MAX or int(name) not in image.brokers:
             known = ", ".join(map(str, sorted(image.brokers)))
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,

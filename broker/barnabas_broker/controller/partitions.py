@@ -223,9 +223,16 @@ def check_assignment(
     are there at the moment matters (LEAD-10).
     """
     complaint = None
-    unknown = [node_id for node_id in sorted(replicas) if node_id not in image.brokers]
-    repeated = [node_id for node_id in sorted(set(replicas)) if replicas.count(node_id) > 1]
-    leaving = [node for node in sorted(set(replicas) - set(kept)) if is_leaving(image, node)]
+    # The list may be as long as a request. Of more replicas than there are brokers one is unknown,
+    # or there twice, so the others need no look.
+    counts = Counter(replicas[: len(image.brokers) + 1])
+    unknown = sorted(node_id for node_id in counts if node_id not in image.brokers)
+    repeated = sorted(node_id for node_id, count in counts.items() if count > 1)
+    leaving = (
+        []
+        if unknown
+        else [node for node in sorted(counts.keys() - set(kept)) if is_leaving(image, node)]
+    )
     prefix = "The manual partition assignment includes"
     if not replicas:
         complaint = f"{prefix} an empty replica list."

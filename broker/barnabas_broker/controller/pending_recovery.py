@@ -20,14 +20,14 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from barnabas_broker.controller import brokers
+from barnabas_broker.controller import brokers, producer_ids
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.elections import TopicConfigs
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
-from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord, ProducerIdsRecord
+from barnabas_broker.metadata.records import MetadataRecord, PartitionRecord
 from barnabas_protocol.ids import uuid_from_text, uuid_to_text
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 ORDER_FILE: Final = "recovery-order"
 # More than any cluster gives out in the moments whose metadata is lost.
 EPOCHS_SKIPPED: Final = 1000
-PRODUCER_IDS_SKIPPED: Final = 1_000_000_000
 _VERSION: Final = "0"
 _PARTITIONS_AT_ONCE: Final = 500
 # The only voter leads as soon as it has read the record.
@@ -130,8 +129,7 @@ def _fence_as_lost(
 
 
 def _skip_producer_ids(image: MetadataImage) -> tuple[list[MetadataRecord], None]:
-    first = image.next_producer_id + PRODUCER_IDS_SKIPPED
-    return [ProducerIdsRecord(max(image.controller_id, 0), 0, first)], None
+    return producer_ids.skipped(image, image.next_producer_id), None
 
 
 def _partitions(image: MetadataImage) -> Iterator[tuple[bytes, int]]:

@@ -30,7 +30,7 @@ from barnabas_broker.metadata.scram_records import (
     RemoveScramCredentialRecord,
     ScramCredentialRecord,
 )
-from barnabas_protocol.connection.sasl import salted_password, scram_keys
+from barnabas_protocol.connection.sasl import ScramKeys, salted_password, scram_keys
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 MECHANISM_NAMES: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -64,10 +64,19 @@ class CredentialUpsertion:
     iterations: int
     salt: bytes = field(repr=False)
     salted_password: bytes = field(repr=False)
+    keys: ScramKeys | None = None
+    """What is stored of the salted password, where that was derived before."""
+
+    def with_keys(self) -> CredentialUpsertion:
+        """The same with its keys: a thousand of them take the loop as long as it may be held."""
+        mechanism = MECHANISM_NAMES.get(self.mechanism)
+        if mechanism is None:
+            return self
+        return replace(self, keys=scram_keys(mechanism, self.salted_password))
 
     def record(self) -> ScramCredentialRecord:
         """The record of it, without what clients log in with."""
-        keys = scram_keys(MECHANISM_NAMES[self.mechanism], self.salted_password)
+        keys = self.keys or scram_keys(MECHANISM_NAMES[self.mechanism], self.salted_password)
         return ScramCredentialRecord(
             user=self.user,
             mechanism=self.mechanism,

@@ -41,6 +41,8 @@ MayDoToTopic = Callable[[AclOperation, str], bool]
 """Whether who requests may do something to the topic of a name, which need not exist."""
 
 NAME_LENGTH_MAX: Final = 249
+VALUE_LENGTH_MAX: Final = 32_767
+"""Characters of the value of a setting, which every broker keeps; Kafka's own limit."""
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
@@ -211,12 +213,23 @@ def _check_configs(topic: NewTopic, defaults: TopicDefaults) -> dict[str, str]:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {key}"
             )
+        check_value_length(value)
         overrides[key] = value
     try:
         validate_topic_config(overrides, defaults.broker_values)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return overrides
+
+
+def check_value_length(value: str | None) -> None:
+    """Refuse a value of a setting that is too long to be kept. Raises: KafkaError 40."""
+    if value is not None and len(value) > VALUE_LENGTH_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{VALUE_LENGTH_MAX} bytes.",
+        )
 
 
 def _assign(

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.lifecycle.session_lease import SessionLease
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.broker_heartbeat import (
@@ -100,12 +101,14 @@ class BrokerLifecycleManager:
         offline_directories: Callable[[], Sequence[bytes]],
         cordoned_directories: Callable[[], Sequence[bytes]] = tuple,
         on_fatal: Callable[[BaseException], None],
+        majority_heard_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`image` is the newest that this broker has applied; `describe` says what it is (REG-1).
 
         `registered` is called with each new broker epoch before anything is done under it.
 
-        `on_fatal` hears of what makes going on impossible.
+        `on_fatal` hears of what makes going on impossible. `majority_heard_ms`: while this node is
+        the controller itself, when it last heard the majority by which it is.
         """
         self._node_id = node_id
         self._settings = settings
@@ -117,6 +120,7 @@ class BrokerLifecycleManager:
         self._offline_directories = offline_directories
         self._cordoned_directories = cordoned_directories
         self._on_fatal = on_fatal
+        self._majority_heard_ms = majority_heard_ms
         self.broker_epoch = -1
         self.requested_state = RequestedState()
         self.may_stop = False  # the controller said so (STOP-5)
@@ -127,6 +131,7 @@ class BrokerLifecycleManager:
         self._task: asyncio.Task[None] | None = None
         self._drain_interval_ms = DRAIN_INTERVAL_MS_MIN
         self._is_unheard = False  # said that nobody answers
+        self._lease = SessionLease(settings.session_timeout_ms)
 
     # ---- registration ----------------------------------------------------------------------------
 
@@ -239,6 +244,11 @@ class BrokerLifecycleManager:
         broker = self._image().brokers.get(self._node_id)
         return broker is not None and broker.epoch == self.broker_epoch and not broker.fenced
 
+    @property
+    def lease(self) -> int | None:
+        """The number of the lease by which this broker leads, None without one."""
+        return self._lease.number(self._clock.monotonic_ms())
+
     async def until_unfenced(self) -> None:
         """Ask to be unfenced and return once this broker has applied that it is."""
         self.want(is_fenced=False)
@@ -252,6 +262,7 @@ class BrokerLifecycleManager:
         For the last one, nobody may be left to do that.
         """
         await self.close()
+        self._lease.lose()
         self.requested_state = RequestedState(
             is_fenced=True, is_shut_down=self.requested_state.is_shut_down
         )
@@ -265,8 +276,10 @@ class BrokerLifecycleManager:
         while True:
             self._wake.clear()
             delay_ms = self._delay_ms()
+            sent_ms, led_ms = self._clock.monotonic_ms(), self._majority_heard_ms()
             try:
                 answer = await self._beat(max(self._settings.session_timeout_ms // 2, 1))
+                self._note_lease(answer, sent_ms, led_ms)
                 if not await self._accepted(answer):
                     delay_ms = FAILED_HEARTBEAT_BACKOFF_MS
             except KafkaError as error:
@@ -283,6 +296,28 @@ class BrokerLifecycleManager:
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+    def _note_lease(
+        self, answer: BrokerHeartbeatResponse, sent_ms: int, led_ms: int | None
+    ) -> None:
+        """Hold the lease for longer, or no more; a refusal says nothing of it.
+
+        The controller in this process responds without having heard anybody: cut off, it may have
+        been replaced, and its successor counts from when it heard this node last. `led_ms`: what
+        `majority_heard_ms` said at the sending.
+        """
+        code, heard_ms = answer.error_code, self._majority_heard_ms()
+        heard_ms = led_ms if heard_ms is None else heard_ms
+        if heard_ms is not None:
+            sent_ms = min(sent_ms, heard_ms)
+        if code == ErrorCode.NONE and not answer.is_fenced:
+            self._lease.renew(sent_ms, self._clock.monotonic_ms())
+        elif code in (
+            ErrorCode.NONE,
+            ErrorCode.STALE_BROKER_EPOCH,
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ):
+            self._lease.lose()
 
     def _note_silence(self, error: KafkaError) -> None:
         """Say once that nobody answers; `_accepted` says when somebody does again."""

@@ -7,7 +7,7 @@ another broker leads, and who led must not acknowledge by the one before it hear
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,10 +34,11 @@ from barnabas_protocol.ids import TopicPartition
 logger = logging.getLogger(__name__)
 
 UpdateQuotas = Callable[
-    [Mapping[QuotaEntity, Mapping[str, float]], Iterable[QuotaEntity] | None], None
+    [Mapping[QuotaEntity, Mapping[str, float]], Iterable[QuotaEntity] | None], Awaitable[None]
 ]
 UpdateCredentials = Callable[
-    [Mapping[CredentialKey, ScramCredentialRecord], bytes, Iterable[CredentialKey] | None], None
+    [Mapping[CredentialKey, ScramCredentialRecord], bytes, Collection[CredentialKey] | None],
+    Awaitable[None],
 ]
 UpdateSubscriptions = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Takes the settings of the subscriptions to metrics of clients, by name."""
@@ -63,8 +64,8 @@ class BrokerMetadataPublisher:
         report_directories: Callable[[Mapping[TopicPartition, bytes]], None],
         applied: Callable[[MetadataDelta | None, MetadataImage], None],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        update_quotas: UpdateQuotas = lambda quotas, changed: None,
-        update_credentials: UpdateCredentials = lambda credentials, secret, changed: None,
+        update_quotas: UpdateQuotas | None = None,
+        update_credentials: UpdateCredentials | None = None,
         update_subscriptions: UpdateSubscriptions = lambda subscriptions: None,
         update_acls: UpdateAcls | None = None,
     ) -> None:
@@ -95,16 +96,14 @@ class BrokerMetadataPublisher:
                 await self._update_acls(image.acls, None, len(image.acls))
             elif delta.changed_acls:
                 await self._update_acls(image.acls, delta.acl_changes, len(delta.changed_acls))
-        if delta is None or delta.changed_credentials:
-            self._update_credentials(
-                image.scram_credentials,
-                image.decoy_secret,
-                None if delta is None else delta.changed_credentials,
+        if self._update_credentials and (delta is None or delta.changed_credentials):
+            changed_users = None if delta is None else delta.changed_credentials
+            await self._update_credentials(
+                image.scram_credentials, image.decoy_secret, changed_users
             )
-        if delta is None or delta.changed_quotas:
-            self._update_quotas(
-                image.client_quotas, None if delta is None else delta.changed_quotas
-            )
+        if self._update_quotas and (delta is None or delta.changed_quotas):
+            changed = None if delta is None else delta.changed_quotas
+            await self._update_quotas(image.client_quotas, changed)
         self._take_subscriptions(delta, image)
         lowered = self._take_configs(self._changed_configs(delta, image))
         await self._replicas.apply(delta, image)

@@ -100,6 +100,7 @@ class ClusterMembership:
             ],
             cordoned_directories=lambda: logs.disk_guard.cordoned,
             on_fatal=on_fatal,
+            majority_heard_ms=lambda: quorum.majority_heard_ms,
         )
         logs.disk_guard.on_change.append(lambda *_: self.lifecycle.wake())
         self.applied.on_change.append(self.lifecycle.image_applied)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer, Disk
@@ -21,7 +21,7 @@ from barnabas_broker.metadata import snapshot_files
 from barnabas_broker.metadata.delta import MetadataDelta
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.image_difference import difference
-from barnabas_broker.metadata.log_replay import READ_BYTES, read_image, replay
+from barnabas_broker.metadata.log_replay import read_image, replay
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.metadata.record_codec import encode
 from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
@@ -29,6 +29,9 @@ from barnabas_broker.metadata.replicated_log import ReplicatedLog
 from barnabas_broker.metadata.snapshot import SnapshotName, list_snapshots
 from barnabas_protocol.records.batch import iterate_headers
 from barnabas_protocol.records.record import Record, encode_batch
+
+FETCH_BYTES: Final = 32 << 10
+"""What a follower is sent at a time: it reads the records on its loop, in some milliseconds."""
 
 
 class Change(NamedTuple):
@@ -157,7 +160,7 @@ class ImageLog:
             self._waiting.pop()
         if self.pending_image.offset + 1 != end_offset:
             image = await read_image(self._disk, self._log)
-            self._waiting = deque([Change(None, image)])
+            self._waiting = deque([await self._change_to(image)])
 
     async def install(self, name: SnapshotName, data: bytes, image: MetadataImage) -> None:
         """Let a snapshot stand for the whole log, which is empty afterwards and begins at its end.
@@ -168,9 +171,20 @@ class ImageLog:
         await self._disk.run(
             snapshot_files.write_installing, self._disk, self._log.directory, name, data
         )
+        change = await self._change_to(image)
         await self._put_in_place(name)
-        self._waiting = deque([Change(None, image)])
+        is_from_there = change.delta is not None and change.delta.image is self.committed_image
+        self._waiting = deque([change if is_from_there else Change(None, image)])
         self.bytes_since_snapshot = 0
+
+    async def _change_to(self, image: MetadataImage) -> Change:
+        """What leads to an image that no records lead to, found beside the loop."""
+        while self.has_committed and image.offset > self.committed_image.offset:
+            known = self.committed_image
+            delta = await self._disk.run(difference, known, image)
+            if known is self.committed_image:
+                return Change(delta, image)
+        return Change(None, image)
 
     async def _put_in_place(self, name: SnapshotName) -> None:
         self._log.truncate_fully_and_start_at(name.end_offset)
@@ -231,7 +245,7 @@ class ImageLog:
 
     async def records(self, offset: int) -> tuple[bytes, int]:
         """Whole batches from an offset on, and the offset after the last of them."""
-        read = await self._log.read(offset, READ_BYTES, self._log.log_end_offset)
+        read = await self._log.read(offset, FETCH_BYTES, self._log.log_end_offset)
         data = b"".join(read.buffers)
         end_offset = offset
         for _, header in iterate_headers(data):
@@ -250,7 +264,7 @@ class ImageLog:
             if not self.has_committed:
                 changes = [Change(None, image)]
             elif image.offset > self.committed_image.offset:
-                if delta is None:
+                if delta is None:  # it was not known then from where it would lead
                     delta = difference(self.committed_image, image)
                 changes.append(Change(delta, image))
             self.committed_image = image

@@ -42,8 +42,9 @@ async def read_image(disk: Disk, log: ReplicatedLog) -> MetadataImage:
     next_offset = image.offset + 1
     while next_offset < log.log_end_offset:
         read = await log.read(next_offset, READ_BYTES, log.log_end_offset)
-        next_offset = replay(read.buffers, delta, next_offset)
-    return delta.build()
+        # Records take many times longer to read than to write.
+        next_offset = await disk.run(replay, read.buffers, delta, next_offset)
+    return await disk.run(delta.build)
 
 
 def replay(buffers: Iterable[Buffer], delta: MetadataDelta, next_offset: int) -> int:

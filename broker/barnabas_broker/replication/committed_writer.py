@@ -1,13 +1,14 @@
 """Appends of coordinators: to a partition of this broker, returning when they are committed.
 
 Source: OFS-5 and OFS-6. Not a client path: batches come from the broker itself and are not limited
-to one. There is no time-out: a wait ends with the outcome, or with the leadership. How long a
-client waits for its response is the coordinator's affair.
+to one. A wait ends with the outcome, or with the leadership; only `outcomes` has a time-out. How
+long a client waits for its response is the coordinator's affair.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.log.partition_log import LogRead
@@ -19,48 +20,86 @@ from barnabas_broker.replication.turn import Turn
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
-# The purgatory wants a time; the outcome of an append has none.
+# The purgatory wants a time; where nobody gives one, the outcome of an append has none.
 WAIT_MS_MAX = 2**31 - 1
 # Of a batch, its header and the fields of its records that the caller's estimate may miss.
 BATCH_OVERHEAD_BYTES = 512
 
 
-class DelayedCommit(DelayedOperation):
-    """An append of a coordinator that waits for the high watermark."""
+class StagedAppend(NamedTuple):
+    """An append whose outcome is not known yet."""
 
-    __slots__ = ("_end_offset", "_future", "_partition")
+    partition: Partition
+    end_offset: int
 
-    def __init__(self, partition: Partition, end_offset: int, future: asyncio.Future[int]) -> None:
-        super().__init__(WAIT_MS_MAX)
-        self._partition = partition
-        self._end_offset = end_offset
+
+# For each append None once it is committed, else why it may not be.
+Outcomes = list[KafkaError | None]
+
+
+class DelayedCommits(DelayedOperation):
+    """Appends of a coordinator that wait together for the high watermarks of their partitions."""
+
+    __slots__ = ("_future", "_outcomes", "_staged", "_unsettled")
+
+    def __init__(
+        self,
+        staged: Sequence[StagedAppend],
+        wait_ms_max: int,
+        future: asyncio.Future[Outcomes],
+    ) -> None:
+        super().__init__(wait_ms_max)
+        self._staged = staged
         self._future = future
-        future.add_done_callback(self._done)
-
-    def _done(self, _: asyncio.Future[int]) -> None:
-        """End the wait: there is an outcome, or nobody awaits it."""
-        self.cancel()
+        self._outcomes: Outcomes = [None] * len(staged)
+        self._unsettled = list(range(len(staged)))
 
     def try_complete(self) -> bool:
-        """Complete if the outcome is final."""
-        return _settle(self._partition, self._end_offset, self._future) and self.force_complete()
+        """Complete if every outcome is final.
+
+        Stops at the first that is not: it is called whenever one of them has moved.
+        """
+        unsettled = self._unsettled
+        while unsettled:
+            index = unsettled[-1]
+            try:
+                if not _is_committed(*self._staged[index]):
+                    return False
+            except KafkaError as error:
+                self._outcomes[index] = error
+            unsettled.pop()
+        return self.force_complete()
+
+    def on_expire(self) -> None:
+        """Fail what is not settled: its records may be committed later."""
+        for index in self._unsettled:
+            try:
+                if not _is_committed(*self._staged[index]):
+                    self._outcomes[index] = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            except KafkaError as error:
+                self._outcomes[index] = error
 
     def on_complete(self) -> None:
-        """Fail what is not settled: the broker stops."""
-        if not _settle(self._partition, self._end_offset, self._future):
-            self._future.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        """Hand over the outcomes, if somebody still awaits them."""
+        if not self._future.done():
+            self._future.set_result(self._outcomes)
 
 
-def _settle(partition: Partition, end_offset: int, future: asyncio.Future[int]) -> bool:
-    """Whether the outcome of an append is final; the future has it then."""
-    if future.done():
-        return True
+def _is_committed(partition: Partition, end_offset: int) -> bool:
+    """Whether an append is committed.
+
+    Raises: KafkaError 20 if this or another leader may commit it, and nobody here will know.
+    """
     if partition.log.is_offline or not partition.is_leader:
-        # This or another leader may commit the records all the same.
-        future.set_exception(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
-    elif partition.is_acknowledged(end_offset, ACKS_ALL):
-        future.set_result(end_offset - 1)
-    return future.done()
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    return partition.is_acknowledged(end_offset, ACKS_ALL)
+
+
+async def _only(outcomes: asyncio.Future[Outcomes]) -> None:
+    """Return when the one append is committed. Raises: KafkaError, if it may not be."""
+    (refusal,) = await outcomes
+    if refusal is not None:
+        raise refusal
 
 
 class CommittedWriter:
@@ -71,36 +110,44 @@ class CommittedWriter:
         self._turn = turn
         self._clock = clock
 
-    async def append(
-        self,
-        topic_partition: TopicPartition,
-        batch: bytes,
-        appended: Callable[[], None] | None = None,
-    ) -> int:
+    async def append(self, topic_partition: TopicPartition, batch: bytes) -> int:
         """Append batches; returns the last offset once the high watermark has passed it.
 
-        `appended` is called at once when they are staged. Raises: KafkaError; 20 if the leadership
-        or the disk is lost before the outcome is known, else nothing was appended.
+        Raises: KafkaError; 20 if the leadership or the disk is lost before the outcome is known,
+        else nothing was appended.
         """
+        staged = self.stage(topic_partition, batch)
+        await _only(self.outcomes([staged], WAIT_MS_MAX))
+        return staged.end_offset - 1
+
+    def stage(self, topic_partition: TopicPartition, batch: bytes) -> StagedAppend:
+        """Append batches; `outcomes` tells what becomes of them. Raises: KafkaError."""
         partition = self._replicas.find(topic_partition)
         info = partition.append(
             memoryview(bytearray(batch)), ACKS_ALL, self._clock.wall_ms(), internal=True
         )
-        if appended is not None:
-            appended()
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._turn.after(partial(self._watch, partition, info.last_offset + 1, future))
-        return await future
+        return StagedAppend(partition, info.last_offset + 1)
+
+    def outcomes(
+        self, staged: Sequence[StagedAppend], wait_ms_max: int
+    ) -> asyncio.Future[Outcomes]:
+        """Return what has become of appends of this turn, once that is known of all.
+
+        Code 20 if the leadership or the disk was lost before; 7 if it took too long.
+        """
+        future: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+        self._turn.after(partial(self._watch, staged, wait_ms_max, future))
+        return future
 
     async def wait_committed(self, topic_partition: TopicPartition, end_offset: int) -> None:
         """Return once the high watermark has reached an offset, however long that takes.
 
         Raises: KafkaError if this broker does not lead the partition, or ceases to.
         """
-        partition = self._replicas.find(topic_partition)
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._watch(partition, end_offset, future)
-        await future
+        staged = StagedAppend(self._replicas.find(topic_partition), end_offset)
+        future: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+        self._watch([staged], WAIT_MS_MAX, future)
+        await _only(future)
 
     async def delete_records(self, topic_partition: TopicPartition, offset: int) -> None:
         """Raise the log start of a partition that is led here; it may be there already.
@@ -113,11 +160,15 @@ class CommittedWriter:
             await partition.log.delete_records(offset)
             partition.start_offset_moved()
 
-    def _watch(self, partition: Partition, end_offset: int, future: asyncio.Future[int]) -> None:
-        """Let an append wait, unless its outcome is final already."""
-        if not _settle(partition, end_offset, future):
-            commit = DelayedCommit(partition, end_offset, future)
-            self._replicas.produce_purgatory.watch(commit, [partition.topic_partition])
+    def _watch(
+        self, staged: Sequence[StagedAppend], wait_ms_max: int, future: asyncio.Future[Outcomes]
+    ) -> None:
+        """Let appends wait, unless all of their outcomes are final already."""
+        commits = DelayedCommits(staged, wait_ms_max, future)
+        if not commits.try_complete():
+            keys = [partition.topic_partition for partition, _ in staged]
+            self._replicas.produce_purgatory.watch(commits, keys)
+            future.add_done_callback(lambda _: commits.cancel())
 
     def batch_bytes_max(self, topic_partition: TopicPartition) -> int:
         """Return how large one batch may be: `max.message.bytes` of the topic."""

@@ -48,7 +48,7 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-# Making this many takes some milliseconds, each with its files.
+# Making or deleting this many takes some milliseconds, each with its files.
 PARTITIONS_PER_TURN = 8
 # How soon a truncation or a deletion is noted again that found no room to be.
 _NOTE_AGAIN_SECONDS = 0.1
@@ -472,7 +472,10 @@ class ReplicaManager:
         )
 
     async def _drop(self, partitions: Sequence[Partition]) -> None:
-        """Serve partitions no more: deleted, or moved to other brokers (LEAD-10)."""
+        """Serve partitions no more: deleted, or moved to other brokers (LEAD-10).
+
+        Their logs go a few at a time.
+        """
         for partition in partitions:
             topic_partition = partition.topic_partition
             del self.partitions[topic_partition]
@@ -482,8 +485,10 @@ class ReplicaManager:
                 removed(topic_partition)
             partition.stop_leading()
         self._update_fetchers()
-        for partition in partitions:
+        for count, partition in enumerate(partitions, 1):
             await self._logs.delete(partition.topic_partition)
+            if count % PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
         if partitions:
             await self._note_deletions()
 

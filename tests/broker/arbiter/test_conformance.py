@@ -16,6 +16,7 @@ from barnabas_broker.arbiter.arbiter import (
     ArbiterError,
     ArbiterRecord,
     Leader,
+    LeaderListener,
     Member,
     Stored,
     SwapOutcome,
@@ -27,6 +28,7 @@ from tests.support.arbiter_stores import MakeStore, StoreUnderTest
 from tests.support.simulated_clock import SimulatedClock
 
 MEMBERS = tuple(Member(node_id, bytes([65 + node_id]) * 16) for node_id in range(3))
+LISTENERS = (LeaderListener("REPLICATION", "host-0", 9091), LeaderListener("TLS", "fe80::1", 9090))
 LEADERS = tuple(Leader(node_id, f"host-{node_id}", 9092) for node_id in range(3))
 FIRST = ArbiterRecord("cluster", 1, LEADERS[0], MEMBERS, 1_700_000_000_123)
 # What ends with a timeout: the client must not wait for long then.
@@ -126,6 +128,7 @@ def test_every_record_is_read_back_as_it_was_written(make_store: MakeStore) -> N
         FIRST._replace(members=tuple(Member(1000 + n, bytes([n]) * 16) for n in range(5))),
         FIRST._replace(leader=Leader(17, "fe80::1", 65535), controller_epoch=(1 << 31) - 1),
         FIRST._replace(leader=Leader(0, "host-0", 1), renewed_ms=0),
+        FIRST._replace(leader=Leader(0, "host-0", 9091, LISTENERS)),
         FIRST._replace(cluster_id="xtzWWN4bTjitpL3kfd9s5g", renewed_ms=1_999_999_999_999),
     ]
 

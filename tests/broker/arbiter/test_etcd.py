@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from barnabas_broker.arbiter.arbiter import (
     ArbiterError,
@@ -49,6 +50,28 @@ def test_server_that_is_not_etcd_is_an_error() -> None:
                 await client.read()
             assert await client.compare_and_swap(0, RECORD) is SwapOutcome.UNKNOWN
             await client.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("values", ["[[]]", '["value"]', '{"0": 1}', "[{}]", '[{"value": "%"}]'])
+def test_response_that_is_not_etcd_s_is_an_error(values: str) -> None:
+    """`docs/formats/arbiter.md`: nothing is concluded from it, and it ends no reading for good."""
+
+    async def respond(request: web.Request) -> web.Response:
+        return web.Response(text=f'{{"header": {{}}, "kvs": {values}}}')
+
+    async def run() -> None:
+        application = web.Application()
+        application.router.add_post("/v3/kv/range", respond)
+        runner = web.AppRunner(application, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        client = arbiter(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        with pytest.raises(ArbiterError):
+            await client.read()
+        await client.close()
+        await runner.cleanup()
 
     asyncio.run(run())
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_broker.arbiter.arbiter import ArbiterError, ArbiterRecord, Leader, Member, Stored
+from barnabas_broker.arbiter.arbiter import (
+    ArbiterError,
+    ArbiterRecord,
+    Leader,
+    LeaderListener,
+    Member,
+    Stored,
+)
 from barnabas_broker.arbiter.lease_document import lease_with, stored_in
 
 RECORD = ArbiterRecord(
@@ -46,6 +53,48 @@ def test_lease_has_the_documented_fields() -> None:
             "renewTime": "2023-11-14T22:13:20.123000Z",
         },
     }
+
+
+def test_the_leader_s_listeners_are_there_as_long_as_it_has_more_than_one() -> None:
+    """`docs/formats/arbiter.md`, SEC-89: brokers that change listeners look for their own."""
+    assert RECORD.leader is not None
+    both = (LeaderListener("REPLICATION", "b2", 9091), LeaderListener("TLS", "b2", 9090))
+    record = RECORD._replace(leader=RECORD.leader._replace(listeners=both))
+    lease = lease_of(record)
+    named = "barnabas.dev/leader-listeners"
+    text = '[["REPLICATION","b2",9091],["TLS","b2",9090]]'
+    assert lease["metadata"]["annotations"][named] == text
+    assert lease["metadata"]["annotations"]["barnabas.dev/leader-listeners-epoch"] == "7"
+    assert stored_in(lease).record == record
+    assert record.leader is not None
+    assert record.leader.address_by("TLS") == ("b2", 9090)
+    assert record.leader.address_by("OTHER") == ("broker-2.brokers", 9092)
+    after = lease_with(RECORD, lease, "messages", "arbiter")
+    assert not [key for key in after["metadata"]["annotations"] if named in key]
+
+
+@pytest.mark.parametrize("node_id", [0, 2])
+def test_listeners_that_a_broker_of_an_older_release_has_kept_are_not_its_own(node_id: int) -> None:
+    """`docs/formats/arbiter.md`, SEC-89: it takes them for somebody's, in its own epoch, too."""
+    assert RECORD.leader is not None
+    both = (LeaderListener("REPLICATION", "b2", 9091), LeaderListener("TLS", "b2", 9090))
+    lease = lease_of(RECORD._replace(leader=RECORD.leader._replace(listeners=both)))
+    kept = {
+        key: value
+        for key, value in lease["metadata"]["annotations"].items()
+        if "leader-listeners" in key
+    }
+    older = RECORD._replace(controller_epoch=8, leader=Leader(node_id, "older", 9092))
+    lease = lease_with(older, lease, "messages", "arbiter")
+    lease["metadata"]["annotations"] |= kept
+    assert stored_in(lease).record == older
+
+
+def test_listeners_that_were_taken_out_by_hand_are_none() -> None:
+    """`docs/formats/arbiter.md`: the leader is still at its own, and the record can be read."""
+    lease = lease_of(RECORD)
+    lease["metadata"]["annotations"]["barnabas.dev/leader-listeners-epoch"] = "7"
+    assert stored_in(lease).record == RECORD
 
 
 def test_what_others_have_put_into_the_lease_is_kept() -> None:
@@ -93,6 +142,12 @@ def changed(path: str, value: object) -> dict[str, Any]:
     return lease
 
 
+def listening(listeners: str | None) -> dict[str, Any]:
+    lease = changed("metadata|annotations|barnabas.dev/leader-listeners", listeners)
+    lease["metadata"]["annotations"]["barnabas.dev/leader-listeners-epoch"] = "7"
+    return lease
+
+
 @pytest.mark.parametrize(
     "lease",
     [
@@ -107,6 +162,10 @@ def changed(path: str, value: object) -> dict[str, Any]:
         changed("metadata|annotations|barnabas.dev/members", None),
         changed("metadata|annotations|barnabas.dev/leader", "host:1"),
         changed("metadata|annotations|barnabas.dev/leader", "2@host"),
+        listening("[["),
+        listening('[["TLS","host"]]'),
+        listening("[" * 100_000),
+        listening(None),
         changed("spec|leaseTransitions", None),
         changed("spec|renewTime", "yesterday"),
         changed("spec", None),
@@ -124,7 +183,18 @@ def test_lease_that_holds_something_else_is_an_error(lease: dict[str, Any]) -> N
         st.text(max_size=5),
         st.integers(1, (1 << 31) - 1),
         st.none()
-        | st.builds(Leader, st.integers(0, 99), st.text(max_size=9), st.integers(0, 65535)),
+        | st.builds(
+            Leader,
+            st.integers(0, 99),
+            st.text(max_size=9),
+            st.integers(0, 65535),
+            st.lists(
+                st.builds(
+                    LeaderListener, st.text(max_size=5), st.text(max_size=9), st.integers(0, 65535)
+                ),
+                max_size=3,
+            ).map(tuple),
+        ),
         st.lists(
             st.builds(Member, st.integers(0, 9), st.binary(min_size=16, max_size=16)), max_size=3
         ).map(tuple),

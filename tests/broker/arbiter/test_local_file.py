@@ -1,6 +1,7 @@
 """The arbiter's file: swaps that exclude each other and survive crashes."""
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
@@ -164,6 +165,11 @@ def test_watching_tells_the_present_and_each_change() -> None:
     asyncio.run(run())
 
 
+def with_leader(leader: object) -> bytes:
+    document = json.loads(encode(Stored(RECORD, 1)))
+    return json.dumps({**document, "leader": leader}).encode()
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -172,6 +178,11 @@ def test_watching_tells_the_present_and_each_change() -> None:
         b"[1]",
         b"null",
         encode(Stored(RECORD, 1)).replace(b'"version": 1', b'"version": 2'),
+        with_leader({}),
+        with_leader(""),
+        with_leader(False),
+        with_leader({"node_id": 0, "host": "h", "port": 1, "listeners": [["TLS", "h"]]}),
+        with_leader({"node_id": 0, "host": "h", "port": 1, "listeners": None}),
     ],
 )
 def test_damaged_file_is_an_error_and_is_not_overwritten(data: bytes) -> None:

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from barnabas_broker.controller.channel import ControllerChannel, Forwarded, is_not_controller
+from barnabas_broker.controller.channel import (
+    LAST_ANSWER_SECONDS,
+    ControllerChannel,
+    Forwarded,
+    is_not_controller,
+)
 from barnabas_broker.handlers.table import is_repeatable
 from barnabas_broker.network.peers import Peers
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -372,7 +377,8 @@ def test_what_may_have_been_carried_out_is_not_sent_again_unless_that_is_harmles
         def lose_connection() -> None:
             node.drop_connections()
 
-        for number, lose in enumerate((lose_connection, lambda: bench.becomes(1)), start=1):
+        losses = ((lose_connection, 0.0), (lambda: bench.becomes(1), LAST_ANSWER_SECONDS))
+        for number, (lose, seconds) in enumerate(losses, start=1):
             forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=False))
             await until(lambda number=number: len(node.asked) == number)  # type: ignore[misc]
             began_at = bench.loop.time()
@@ -380,8 +386,31 @@ def test_what_may_have_been_carried_out_is_not_sent_again_unless_that_is_harmles
             with pytest.raises(KafkaError) as not_known:
                 await forwarding
             assert not_known.value.code is ErrorCode.REQUEST_TIMED_OUT
-            assert bench.loop.time() == began_at
+            assert bench.loop.time() == pytest.approx(began_at + seconds, abs=0.001)
         assert [len(node.asked) for node in bench.nodes] == [2, 0]
+
+    on_bench(work)
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_the_last_answer_of_a_controller_that_stops_is_awaited(is_refused: bool) -> None:
+    """CTL-15: on a slow machine the news of the next one comes before it."""
+
+    async def work(bench: Bench) -> None:
+        old, new = bench.nodes
+        new.script = lambda asked: EnvelopeResponse(response_data=b"new")
+        bench.becomes(0)
+        envelope = EnvelopeRequest(request_data=b"frame")
+        forwarding = asyncio.create_task(bench.forward(envelope, is_repeatable=False))
+        await until(lambda: len(old.asked) == 1)
+        bench.becomes(1)
+        await asyncio.sleep(1)
+        code = ErrorCode.NOT_CONTROLLER if is_refused else ErrorCode.NONE
+        old.asked[0].answer(EnvelopeResponse(error_code=code, response_data=b"old"))
+        got = await forwarding
+        assert got.response is not None
+        assert got.response.response_data == (b"new" if is_refused else b"old")
+        assert not got.was_repeated
 
     on_bench(work)
 

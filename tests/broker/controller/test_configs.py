@@ -1,19 +1,28 @@
 """Changes of settings: all operations, on topics and brokers, and what is refused."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from barnabas_broker.config.client_metrics_settings import VALUE_CHARS_MAX
+from barnabas_broker.controller import configs
 from barnabas_broker.controller.configs import (
+    GROUP_NAME_LENGTH_MAX,
     SUBSCRIPTIONS_MAX,
     ConfigChange,
     Operation,
     ResourceChange,
+    combined_list,
 )
-from barnabas_broker.controller.topics import NewTopic
-from barnabas_broker.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_TOPIC
+from barnabas_broker.controller.topics import VALUE_LENGTH_MAX, NewTopic
+from barnabas_broker.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from barnabas_protocol.errors import ErrorCode
 from tests.support.control_plane import ControlPlane
 
@@ -74,6 +83,51 @@ def test_incremental_change_sets_deletes_appends_and_subtracts() -> None:
     with_topic(work)
 
 
+def test_a_list_is_appended_to_until_it_is_as_long_as_a_value_may_be() -> None:
+    """A stored value is in the memory of every broker, so its length has an end, as in Kafka."""
+
+    async def work(plane: ControlPlane) -> None:
+        throttled, half = "leader.replication.throttled.replicas", VALUE_LENGTH_MAX // 2
+        first, second = (
+            ",".join(f"{n}:{broker}" for n in range(9999))[: half - 4].rpartition(",")[0]
+            for broker in (1, 2)
+        )
+        third = ",".join(f"{n}:3" for n in range(100))
+        assert await alter(plane, change((throttled, Operation.APPEND, first))) == [None]
+        assert await alter(plane, change((throttled, Operation.APPEND, second))) == [None]
+        refused = await alter(plane, change((throttled, Operation.APPEND, third)))
+        assert refused == [ErrorCode.INVALID_CONFIG]
+        assert overrides(plane)[throttled] == f"{first},{second}"
+        assert await alter(plane, change((throttled, Operation.SUBTRACT, first))) == [None]
+        assert overrides(plane)[throttled] == second
+
+    with_topic(work)
+
+
+def test_a_list_that_has_an_item_twice_loses_one_for_each_that_is_subtracted() -> None:
+    """CFG-8: as before it took time in proportion to the items."""
+
+    async def work(plane: ControlPlane) -> None:
+        throttled = "leader.replication.throttled.replicas"
+        await alter(plane, change((throttled, Operation.SET, "1:1,2:1,1:1,3:1")))
+        assert await alter(plane, change((throttled, Operation.SUBTRACT, "1:1,4:1"))) == [None]
+        assert overrides(plane)[throttled] == "2:1,1:1,3:1"
+        assert await alter(plane, change((throttled, Operation.APPEND, "4:1,4:1,1:1"))) == [None]
+        assert overrides(plane)[throttled] == "2:1,1:1,3:1,4:1"
+
+    with_topic(work)
+
+
+def test_appending_and_subtracting_take_time_in_proportion_to_the_items() -> None:
+    """A hundred kilobytes of different items, of which eight megabytes fit, took 1.7 s a try."""
+    items = ",".join(map(str, range(40_000)))
+    for operation in (Operation.APPEND, Operation.SUBTRACT):
+        began = time.thread_time()
+        combined = combined_list(operation, tuple(items.split(",")), items)
+        assert time.thread_time() - began < 0.5
+        assert len(combined) == (0 if operation is Operation.SUBTRACT else 40_000)
+
+
 def test_replacing_drops_what_is_not_named() -> None:
     """CFG-8: AlterConfigs."""
 
@@ -113,6 +167,14 @@ def test_replacing_drops_what_is_not_named() -> None:
          ErrorCode.INVALID_REQUEST),
         (change(("message.max.bytes", 0, "1"), type_=RESOURCE_BROKER, name="seven"),
          ErrorCode.INVALID_REQUEST),
+        (change(("message.max.bytes", 0, "1"), type_=RESOURCE_BROKER, name="²"),
+         ErrorCode.INVALID_REQUEST),
+        (change(("message.max.bytes", 0, "1"), type_=RESOURCE_BROKER, name="7" * 5_000),
+         ErrorCode.INVALID_REQUEST),
+        (change(("min.cleanable.dirty.ratio", 0, "9" * 400)), ErrorCode.INVALID_CONFIG),
+        (change(("cleanup.policy", 0, "d" * (VALUE_LENGTH_MAX + 1))), ErrorCode.INVALID_CONFIG),
+        (change(("max.connections.per.ip.overrides", 0, "10.0.0.1:²"), type_=RESOURCE_BROKER,
+                name="0"), ErrorCode.INVALID_REQUEST),
         (change(("listeners", 0, "PLAINTEXT://:1"), type_=RESOURCE_BROKER, name=""),
          ErrorCode.INVALID_REQUEST),
         (change(("num.io.threads", 0, "17"), type_=RESOURCE_BROKER, name="0"),
@@ -230,5 +292,26 @@ def test_there_are_so_many_subscriptions_at_most() -> None:
         assert await alter(plane, subscription("metrics", "b", "0")) == [None]
         assert await alter(plane, subscription("metrics", None, "0")) == [None]
         assert await alter(plane, subscription("metrics", "a")) == [None]
+
+    with_topic(work)
+
+
+def test_there_are_so_many_groups_with_settings_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need not exist: whoever may set those of some prefix made any number, kept for good."""
+    monkeypatch.setitem(configs.COUNTED, RESOURCE_GROUP, (2, "groups with settings"))
+
+    def group(name: str, value: str | None = "46000") -> ResourceChange:
+        key = "consumer.session.timeout.ms"
+        operation = Operation.DELETE if value is None else Operation.SET
+        return change((key, operation, value), type_=RESOURCE_GROUP, name=name)
+
+    async def work(plane: ControlPlane) -> None:
+        refused = ErrorCode.POLICY_VIOLATION
+        assert await alter(plane, *map(group, "abc")) == [None, None, refused]
+        assert await alter(plane, group("c"), group("a", "47000")) == [refused, None]
+        assert await alter(plane, group("a", None)) == [None]
+        assert await alter(plane, group("c")) == [None]
+        long = group("g" * (GROUP_NAME_LENGTH_MAX + 1))
+        assert await alter(plane, long) == [ErrorCode.INVALID_REQUEST]
 
     with_topic(work)

@@ -74,6 +74,7 @@ class World:
         self.failures: list[BaseException] = []
         self.offline: list[bytes] = []
         self.epochs: list[int] = []
+        self.majority_heard_ms: int | None = None
         self.lifecycle = BrokerLifecycleManager(
             node_id=NODE,
             settings=LifecycleSettings(
@@ -88,6 +89,7 @@ class World:
             image=lambda: self.controller.image,
             offline_directories=lambda: self.offline,
             on_fatal=self.failures.append,
+            majority_heard_ms=lambda: self.majority_heard_ms,
         )
 
     async def registered(self, broker_epoch: int) -> None:

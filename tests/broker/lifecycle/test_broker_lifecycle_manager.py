@@ -278,3 +278,84 @@ def test_fault_of_ours_does_not_end_the_heartbeats(caplog: pytest.LogCaptureFixt
         assert "a heartbeat failed" in caplog.text
 
     in_world(work)
+
+
+def test_the_lease_lasts_with_heartbeats_that_are_answered_and_is_another_after_a_loss() -> None:
+    """REG-5, SHR-33: within it nobody else can have been made leader of what this broker leads."""
+
+    async def work(world: World) -> None:
+        lifecycle, controller = world.lifecycle, world.controller
+        await lifecycle.register()
+        assert lifecycle.lease is None
+        lifecycle.want(is_fenced=False)
+        lifecycle.start()
+        await world.until_beats(3)
+        first = lifecycle.lease
+        assert first is not None
+        sent_ms = controller.beats[-1][0]
+        controller.is_away = True
+        while lifecycle.lease == first:
+            await asyncio.sleep(0.01)
+        assert lifecycle.lease is None
+        # Before the controller's clock, a tenth faster, says that the session is over.
+        assert 5_000 < world.clock.monotonic_ms() - sent_ms < 5_500
+        controller.is_away = False
+        await world.until_beats(5)
+        await asyncio.sleep(0)
+        assert lifecycle.lease is not None
+        assert lifecycle.lease != first
+        controller.refusals = [ErrorCode.STALE_BROKER_EPOCH]
+        leases = []
+        controller.on_beat = lambda: leases.append(lifecycle.lease)
+        lifecycle.wake()
+        await world.until_beats(7)
+        # It has registered again, and was fenced in between.
+        assert leases == [first + 1, None]
+
+    in_world(work)
+
+
+def test_a_controller_that_hears_no_majority_gives_its_own_broker_no_lease() -> None:
+    """SHR-33: it answers itself out of its memory, and its successor counts from that silence."""
+
+    async def work(world: World) -> None:
+        lifecycle, controller = world.lifecycle, world.controller
+        await lifecycle.register()
+        lifecycle.want(is_fenced=False)
+        world.majority_heard_ms = heard_ms = world.clock.monotonic_ms()
+        lifecycle.start()
+        await world.until_beats(3)
+        assert lifecycle.lease is not None
+        while lifecycle.lease is not None:
+            await asyncio.sleep(0.01)
+        assert 5_300 < world.clock.monotonic_ms() - heard_ms < 5_500
+        # It was answered all the time, and leads no more by the last answer.
+        assert world.clock.monotonic_ms() - controller.beats[-1][0] < 2 * INTERVAL_MS
+        lifecycle.wake()
+        controller.on_beat = lambda: setattr(world, "majority_heard_ms", None)
+        await world.until_beats(len(controller.beats) + 1)
+        await asyncio.sleep(0)
+        assert lifecycle.lease is None
+        await world.until_beats(len(controller.beats) + 1)
+        await asyncio.sleep(0)
+        assert lifecycle.lease is not None
+
+    in_world(work)
+
+
+def test_a_broker_that_leaves_holds_no_lease() -> None:
+    """REG-9, SHR-33: the controller fences it at once, and has others lead."""
+
+    async def work(world: World) -> None:
+        lifecycle = world.lifecycle
+        await lifecycle.register()
+        lifecycle.want(is_fenced=False)
+        lifecycle.start()
+        await world.until_beats(2)
+        await asyncio.sleep(0)
+        assert lifecycle.lease is not None
+        world.controller.is_away = True
+        await lifecycle.leave(100)
+        assert lifecycle.lease is None
+
+    in_world(work)

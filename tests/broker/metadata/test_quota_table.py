@@ -1,11 +1,10 @@
 """The table of quotas: like a dictionary, which it is compared with, and never changed."""
 
 import random
-import subprocess
-import sys
 
 from barnabas_broker.metadata.quota_table import QuotaTable
 from barnabas_broker.metadata.records import QuotaEntity
+from tests.support.other_hashes import printed_with_other_hashes
 
 
 def entity(number: int) -> QuotaEntity:
@@ -45,14 +44,5 @@ def test_the_order_is_the_same_in_every_process() -> None:
         "names = [((('user', f'u{n}'),), {'a': 1.0}) for n in range(50)];"
         "print(list(QuotaTable().updated(names)))"
     )
-    orders = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    orders = printed_with_other_hashes(code)
     assert len(orders) == 1

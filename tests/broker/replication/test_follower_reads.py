@@ -162,7 +162,16 @@ def test_a_follower_of_nobody_serves_nobody() -> None:
 async def delete(node: ReplicaNode, offset: int, timeout_ms: int = 2_000) -> tuple[int, int]:
     """Error code and low watermark."""
     heavy_work = HeavyWork(asyncio.to_thread, "REPLICATION")
-    services: Any = SimpleNamespace(replicas=node.replicas, heavy_work=heavy_work, authorizer=None)
+
+    async def note_log_starts(logs: object) -> None:
+        """What the disk has is not looked at here."""
+
+    services: Any = SimpleNamespace(
+        replicas=node.replicas,
+        heavy_work=heavy_work,
+        authorizer=None,
+        logs=SimpleNamespace(note_log_starts=note_log_starts),
+    )
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(

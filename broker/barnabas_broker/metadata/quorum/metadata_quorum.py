@@ -51,7 +51,8 @@ READING_SECONDS: Final = 0.05
 # Who asks for a promise asks again before this is over; most of it is a flush.
 PROMISE_SECONDS_MAX: Final = 5
 # Others become members first, where without them nobody could lead; they have to be heard for that.
-HAND_OVER_SECONDS_MAX: Final = 1
+# On a busy machine that takes seconds, and without it nobody leads until this node is back.
+HAND_OVER_SECONDS_MAX: Final = 5
 
 
 class MetadataQuorum(OutboundRequests):
@@ -224,6 +225,13 @@ class MetadataQuorum(OutboundRequests):
         """
         return self._observations.leader_heard_ms
 
+    @property
+    def majority_heard_ms(self) -> int | None:
+        """While this node leads: when it last heard a majority, without which nobody else leads."""
+        if not self._is_active:
+            return None
+        return self._observations.majority_heard_ms(self.node, self._clock.monotonic_ms())
+
     def address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where a node is reached by brokers: the newest that is known, committed or not.
 
@@ -232,7 +240,7 @@ class MetadataQuorum(OutboundRequests):
         """
         leader = self._observations.leader_address
         if leader is not None and leader.node_id == node_id:
-            return leader.host, leader.port
+            return leader.address_by(self._listener_name)
         broker = self.log.pending_image.brokers.get(node_id)
         if broker is None:
             return None

@@ -59,9 +59,14 @@ class Observations:
         self.caught_up_ms: dict[Voter, int] = {}
         self._ends_when_fetched: dict[Voter, int] = {}
 
-    def record_read(self, stored: Stored) -> None:
-        """Note who leads by the record, and whether it is old (rule 8)."""
+    def record_read(self, stored: Stored, *, is_obeyed: bool = True) -> None:
+        """Note who leads by the record, and whether it is old (rule 8).
+
+        A record that the node does not obey, as it has known a newer one, names nobody's address.
+        """
         self.is_expired = self._expiry.observe(stored, self._clock.monotonic_ms())
+        if not is_obeyed:
+            return
         leader = None if stored.record is None else stored.record.leader
         if leader != self.leader_address:
             self.is_doubted = False
@@ -130,12 +135,12 @@ class Observations:
             is_doubted=self.is_doubted,
             is_behind=known is not None and known[1] > node.copy.log.log_end_offset,
             may_found=may_found,
-            majority_heard_ms=self._majority_heard_ms(node, now_ms),
+            majority_heard_ms=self.majority_heard_ms(node, now_ms),
             role_since_ms=self.role_since_ms,
             is_waiting=is_waiting,
         )
 
-    def _majority_heard_ms(self, node: QuorumNode, now_ms: int) -> int:
+    def majority_heard_ms(self, node: QuorumNode, now_ms: int) -> int:
         """When a majority was heard of each member set that must agree (rule 4)."""
         leadership = node.leadership
         configurations = (node.record.members,) if leadership is None else leadership.configurations

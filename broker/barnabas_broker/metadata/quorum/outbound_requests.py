@@ -165,8 +165,9 @@ class OutboundRequests(QuorumEventLoop):
             return
 
         def decide() -> Effects:
-            self._observations.record_read(stored)
-            effects = self.node.record_read(view_of(stored))
+            view = view_of(stored)
+            effects = self.node.record_read(view)
+            self._observations.record_read(stored, is_obeyed=self.node.record == view)
             self._warn_of_old_record(stored)
             return effects
 

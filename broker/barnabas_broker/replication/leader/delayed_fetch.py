@@ -166,11 +166,20 @@ class PartitionReader:
     ) -> PartitionData:
         try:
             data, partition, limit = self._start(request)
-            read = await partition.log.read(
-                request.fetch_offset, min(left, request.max_bytes), limit, at_least_one=is_first
+            log, offset, max_bytes = (
+                partition.log,
+                request.fetch_offset,
+                min(left, request.max_bytes),
             )
+            if self._parameters.read_committed:
+                # What is looked up afterwards may be gone with segments that were read.
+                read, data.aborted = await log.read_with_aborted(
+                    offset, max_bytes, limit, at_least_one=is_first
+                )
+            else:
+                read = await log.read(offset, max_bytes, limit, at_least_one=is_first)
             data.buffers, data.size_bytes = read.buffers, read.size_bytes
-            return self._finish(data, partition, limit)
+            return self._counted(data, partition)
         except Exception as error:
             return _failed(request, error)
 
@@ -201,6 +210,9 @@ class PartitionReader:
     def _finish(self, data: PartitionData, partition: Partition, limit: int) -> PartitionData:
         if self._parameters.read_committed:
             data.aborted = partition.log.aborted_transactions(data.request.fetch_offset, limit)
+        return self._counted(data, partition)
+
+    def _counted(self, data: PartitionData, partition: Partition) -> PartitionData:
         if self._parameters.is_follower:
             partition.bytes_to_followers += data.size_bytes
         else:

@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from barnabas_broker.arbiter.arbiter import Leader, LeaderListener, Stored
 from barnabas_broker.metadata.image import RESOURCE_BROKER
 from barnabas_broker.metadata.quorum.history import HISTORY_FILE
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metadata.quorum.messages import PromiseRequest
 from barnabas_broker.metadata.records import ConfigRecord
-from tests.support.quorum_cluster import QuorumCluster
+from tests.support.quorum_cluster import QuorumCluster, QuorumMachine
 from tests.support.virtual_loop import run_virtual
 
 
@@ -472,6 +473,52 @@ def test_a_read_of_the_record_that_fails_is_not_taken_for_no_record() -> None:
         await cluster.all_have("key")
 
     with_cluster(work)
+
+
+def test_the_leader_is_not_looked_for_where_an_old_copy_of_the_record_has_it() -> None:
+    """Rule 10, SEC-89: since the copy was made, it has come back with other listeners."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        first = cluster.active
+        assert first is not None
+        await first.kill()
+        await cluster.until(lambda: cluster.active)
+        leader = cluster.active
+        assert leader is not None
+        (follower,) = (one for one in cluster.machines if one not in (first, leader))
+        address = ("localhost", 9000 + leader.node_id)
+        await cluster.until(lambda: follower.quorum.record.token == cluster.store.stored.token)
+        stored = cluster.store.stored
+        assert stored.record is not None and stored.record.controller_epoch > 1
+        assert follower.quorum.address_of(leader.node_id) == address
+        before = Leader(leader.node_id, "before", 1, (LeaderListener("PLAINTEXT", "before", 2),))
+        copy = stored.record._replace(
+            controller_epoch=stored.record.controller_epoch - 1, leader=before
+        )
+        cluster.store.stored = Stored(copy, stored.token - 1)
+        is_read = await _reads(follower)
+        await cluster.until(is_read.is_set)
+        assert follower.quorum.address_of(leader.node_id) == address
+        cluster.store.stored = stored
+
+    with_cluster(work)
+
+
+async def _reads(machine: QuorumMachine) -> asyncio.Event:
+    """An event for when a node has taken in two readings that begin from now on."""
+    done, read, count = asyncio.Event(), machine.arbiter.read, 0
+
+    async def reading() -> Stored:
+        nonlocal count
+        count += 1
+        # Readings come one after the other: with the third, two were taken in.
+        if count > 2:
+            done.set()
+        return await read()
+
+    machine.arbiter.read = reading  # type: ignore[method-assign]
+    return done
 
 
 def test_a_leader_whose_controller_cannot_be_activated_gives_up() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.handlers.dispatch import Dispatcher
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.log_ends import LogEnd
@@ -98,6 +99,7 @@ class Node:
             config=SimpleNamespace(inter_broker_listener_name="PLAINTEXT"),
             logs=SimpleNamespace(cluster_id="ours", node_id=1),
             quorum=self.quorum,
+            clock=SystemClock(),
             channel=None,
             spawn=self._spawn,
             apis={},
