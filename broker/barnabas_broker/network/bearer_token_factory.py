@@ -26,7 +26,7 @@ from barnabas_broker.network.signing_keys import (
     UrlKeys,
 )
 from barnabas_broker.network.token_reviews import TokenReviews
-from barnabas_broker.security.oauth.token_rules import TokenRules
+from barnabas_protocol.web_tokens.token_rules import TokenRules
 
 
 def make_bearer_tokens(

@@ -1,7 +1,7 @@
 """Verdicts on bearer tokens: by keys that are kept fresh, and by TokenReview where it is wanted.
 
-The shell around `security.oauth`. Signatures are verified in a thread. Why a token is refused goes
-to the log; the client learns that it is invalid.
+The shell around `barnabas_protocol.web_tokens`. Signatures are verified in a thread. Why a token
+is refused goes to the log; the client learns that it is invalid.
 
 Source: SEC-28, SEC-29.
 """
@@ -14,17 +14,18 @@ from dataclasses import replace
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.env.clock import Clock
+from barnabas_broker.network.limited_lines import LimitedLines
 from barnabas_broker.network.login_work import LoginWork
 from barnabas_broker.network.signing_keys import KeysUnavailableError, SigningKeys
 from barnabas_broker.network.token_reviews import TokenReviews
-from barnabas_broker.security.oauth.token_rules import (
+from barnabas_protocol.connection.sasl import Accepted
+from barnabas_protocol.web_tokens.token_rules import (
     GoodToken,
     TokenRules,
     UnknownKeyError,
     verified,
 )
-from barnabas_broker.security.oauth.web_token import TokenRefusedError
-from barnabas_protocol.connection.sasl import Accepted
+from barnabas_protocol.web_tokens.web_token import TokenRefusedError
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class BearerTokens:
         must_load: bool = False,
     ) -> None:
         """With `must_load`, keys that cannot be had fail the start."""
+        self._lines = LimitedLines(_log, clock)
         self._must_load = must_load
         self.keys = keys
         self.reviews = reviews
@@ -69,14 +71,18 @@ class BearerTokens:
         try:
             good = await self._verified(token, host)
         except TokenRefusedError as error:
-            _log.info("a token from %s is refused: %s", host, error)
+            self._refused(host, str(error))
             return None
         if self.reviews is not None and await self.reviews.username_of(token) != good.username:
-            _log.info("a token from %s is refused: its review says no", host)
+            self._refused(host, "its review says no")
             return None
         # At least a moment, as 0 would be told as no limit.
         lifetime_ms = max(good.expires_at_ms - self._clock.wall_ms(), 1)
         return Accepted(username=good.username, lifetime_ms=lifetime_ms)
+
+    def _refused(self, host: str, reason: str) -> None:
+        message = "a token from %s is refused: %s"
+        self._lines.write("token", message, host, reason, level=logging.INFO)
 
     async def _verified(self, token: str, host: str) -> GoodToken:
         try:

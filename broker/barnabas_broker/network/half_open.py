@@ -1,14 +1,15 @@
 """Connections that are not through with their handshake or log-in, counted by address and in all.
 
 Counts and decides; who closes what is refused is the listener. One object serves all listeners of
-clients, another that of the brokers, whom clients may not shut out.
+clients, another that of the brokers, whom clients may not shut out. Of IPv6 an address is a network
+of 64 bits: who has one has all of its addresses.
 
 Source: SEC-8.
 """
 
 from __future__ import annotations
 
-from barnabas_broker.network.host_counts import HostCounts
+from barnabas_broker.network.host_counts import HostCounts, owner_of
 
 
 class HalfOpenConnections:
@@ -28,6 +29,7 @@ class HalfOpenConnections:
 
     def enter(self, host: str) -> str | None:
         """Count one in; returns instead which limit forbids it, if one does."""
+        host = owner_of(host)
         if self.total >= self.total_max:
             return "half-open-connections"
         if self._counts.of(host) >= self.per_ip_max:
@@ -37,4 +39,4 @@ class HalfOpenConnections:
 
     def leave(self, host: str) -> None:
         """Count one out that had entered: it has logged in, or it is closed."""
-        self._counts.leave(host)
+        self._counts.leave(owner_of(host))

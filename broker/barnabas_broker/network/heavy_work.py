@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from barnabas_broker.network.session import InFlightRequest
 
 Result = TypeVar("Result")
 Element = TypeVar("Element")
+Held = TypeVar("Held")
 Run = Callable[..., Awaitable[Any]]
 Pause = Callable[[], Awaitable[None]]
 Meter = Callable[[InFlightRequest, Awaitable[Any]], Awaitable[Any]]
@@ -83,14 +84,14 @@ class HeavyWork:
             raise ConnectionGoneError
 
     async def each(
-        self, in_flight: InFlightRequest, elements: Iterable[Element]
+        self, in_flight: InFlightRequest, elements: Iterable[Element], size: int = SLICE
     ) -> AsyncIterator[Element]:
-        """The elements of a request, with a pause before each slice but the first.
+        """The elements of a request, with a pause before each slice of a size but the first.
 
         Raises: ConnectionGoneError.
         """
         for index, element in enumerate(elements):
-            if index and index % SLICE == 0:
+            if index and index % size == 0:
                 await self.pause_of(in_flight)
             yield element
 
@@ -128,6 +129,20 @@ class HeavyWork:
     def waiting_count(self) -> int:
         """How many wait for their turn."""
         return sum(len(lane.waiting) for lane in self._lanes.values())
+
+
+def each_and_held(
+    elements: Iterable[Element], held: Callable[[Element], Iterable[Held]]
+) -> Iterator[tuple[Element, Held | None]]:
+    """Each element by itself, with None, then beside each of those that it holds.
+
+    So that `HeavyWork.each` counts all of them: it would not see a slice in topics of 499
+    partitions each.
+    """
+    for element in elements:
+        yield element, None
+        for one in held(element):
+            yield element, one
 
 
 class _Lane:

@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
+import ipaddress
+from typing import Final
+
+IPV6_PREFIX_BITS: Final = 64
+"""What one customer or machine has of IPv6, and can take any address of."""
+
+
+def owner_of(host: str) -> str:
+    """What addresses of one owner have in common; what is no IPv6 address stays as it is."""
+    if ":" not in host:
+        return host
+    try:
+        number = int(ipaddress.IPv6Address(host.partition("%")[0]))
+    except ValueError:
+        return host
+    free_bits = 128 - IPV6_PREFIX_BITS
+    return f"{ipaddress.IPv6Address(number >> free_bits << free_bits)}/{IPV6_PREFIX_BITS}"
+
 
 class HostCounts:
     """Connections by address, say; who enters leaves once."""

@@ -25,6 +25,7 @@ from barnabas_broker.network.connection_limits import (
     describe_peer,
 )
 from barnabas_broker.network.handshakes import Handshake, Handshakes
+from barnabas_broker.network.limited_lines import LimitedLines
 from barnabas_broker.network.login import LoginStage
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
@@ -46,9 +47,6 @@ UNREAD_MS_MAX = 60_000
 """A peer that reads nothing of its responses is cut off after this."""
 LINGER_MS = 10_000
 """How long a closed connection may take to accept its last responses before it is cut."""
-LINES_MAX = 10
-LINES_PERIOD_MS = 10_000
-"""At most so many lines about closed connections in so long a time, for each kind of reason."""
 REFUSED_MAX = 1_000
 """Connections over a rate that are kept until they are cut: each has a descriptor meanwhile."""
 QUIET_KINDS = frozenset({"idle", "shutdown", "peer"})
@@ -118,7 +116,7 @@ class Listener:
         self._sweep_handle: asyncio.TimerHandle | None = None
         self._all_gone = asyncio.Event()
         self._refused: dict[Session | socket.socket, asyncio.TimerHandle] = {}
-        self._lines: dict[str, tuple[int, int]] = {}  # kind -> (period, lines in it)
+        self._lines = LimitedLines(_log, clock)
 
     @property
     def port(self) -> int:
@@ -261,6 +259,8 @@ class Listener:
         assert self._handshakes is not None
         self._half_open_count -= 1
         session.host, session.peer = handshake.host, handshake.peer
+        if handshake.deadline is not None:
+            session.login_due_seconds = handshake.deadline.when()
         self._logging_in.add(session)
         if self.login is None or self._bound is None:
             self.logged_in(session)
@@ -336,15 +336,7 @@ class Listener:
         self, kind: str, message: str, peer: str, reason: str, error: Exception | None = None
     ) -> None:
         """Log a line unless there were too many of its kind; the metrics count every one."""
-        period = self.clock.monotonic_ms() // LINES_PERIOD_MS
-        last_period, count = self._lines.get(kind, (period, 0))
-        if period != last_period:
-            if count > LINES_MAX:
-                _log.warning("%d more lines like the last: %s", count - LINES_MAX, kind)
-            count = 0
-        self._lines[kind] = (period, count + 1)
-        if count < LINES_MAX:
-            _log.warning(message, peer, self.name, reason, exc_info=error)
+        self._lines.write(kind, message, peer, self.name, reason, error=error)
 
     def _lateness(self, session: Session, now_ns: int) -> str:
         """Why a peer has had its time for sending a frame or reading responses; empty if not."""

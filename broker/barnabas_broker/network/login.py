@@ -9,7 +9,7 @@ Invariants:
 - The principal of a connection is set once, when its first log-in is complete, and stays.
 - A connection that fails gets its answer, which never tells what was wrong, after the delay, and
   then ends; nothing of it is read meanwhile.
-- Within `LOGIN_MS_MAX` a connection has logged in, or ends.
+- A connection has logged in when its time is over, or ends; the same holds for logging in again.
 
 Source: SEC-8, SEC-20 to SEC-22, SEC-30; KIP-43, KIP-152, KIP-368.
 """
@@ -19,12 +19,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from typing import Any, Final, Protocol
 
 from barnabas_broker.config.sasl_settings import PLAIN, SCRAM_MECHANISMS, SaslSettings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.randomness import secret_bytes
+from barnabas_broker.network.host_counts import owner_of
+from barnabas_broker.network.limited_lines import LimitedLines
 from barnabas_broker.network.login_metrics import UNKNOWN, LoginMetrics
 from barnabas_broker.network.login_verdicts import LoginVerdicts, Verdict
 from barnabas_broker.network.login_work import TooManyLoginsError
@@ -59,10 +61,11 @@ from barnabas_protocol.schema import Message
 _log = logging.getLogger(__name__)
 
 _Step = Outcome | Question
-LOGIN_MS_MAX: Final = 10_000
 FAILURES_PER_SECOND: Final = 20.0
-"""Of one address; who fails more often waits longer for each answer."""
+"""Of one address, or of a network of 64 bits of IPv6; who fails more often waits longer."""
 FAILURE_DELAY_MS_MAX: Final = 10_000
+SMALL_BYTES_MAX: Final = 8 * 1024
+"""Before log-in nothing but a token is larger; what is refused amid tokens is read on the loop."""
 ADDRESSES_MAX: Final = 10_000
 """Addresses whose failures are remembered, the last ones."""
 _NONCE_BYTES: Final = 18
@@ -91,6 +94,13 @@ class LoginSession(Protocol):
     listener_name: str
     principal: Principal
     is_closed: bool
+    login_due_seconds: float
+    """When it must have logged in, by the loop's clock; 0.0: the stage says how soon from now."""
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests that have no response yet."""
+        ...
 
     def begin_requests(self) -> None:
         """Have the next frames handled in the principal's name."""
@@ -148,6 +158,7 @@ class FailureRates:
 
     def delay_ms(self, host: str) -> int:
         """Count a failure; how long its answer is to be held back for this."""
+        host = owner_of(host)
         bucket = self._buckets.get(host)
         if bucket is None:
             if len(self._buckets) >= ADDRESSES_MAX:
@@ -171,7 +182,11 @@ class LoginStage:
         rates: FailureRates,
         metrics: LoginMetrics,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        timeout_ms: int,
     ) -> None:
+        """A log-in may take `timeout_ms`; on a connection with TLS, its handshake included."""
+        self.timeout_ms = timeout_ms
+        self.lines = LimitedLines(_log, clock)
         self.settings = settings
         self.verdicts = verdicts
         self.clock = clock
@@ -195,6 +210,11 @@ class LoginStage:
         of_user = self._logins.get(username)
         if of_user is not None and of_user.pop(login, True) is None and not of_user:
             del self._logins[username]
+
+    @property
+    def users(self) -> Set[str]:
+        """Who has connections that end with a credential."""
+        return self._logins.keys()
 
     def end_connections(self, username: str, mechanism: str) -> None:
         """Close what a user has logged in with a credential that is not good any more."""
@@ -247,9 +267,8 @@ class Login:
         self._claimed = ""  # the name that the client has given
         self._has_logged_in = False
         self.is_through = False  # frames go to the dispatcher
-        self._timer: asyncio.TimerHandle | None = loop.call_later(
-            LOGIN_MS_MAX / 1000, self._overdue
-        )
+        self._timer: asyncio.TimerHandle | None = None
+        self._set_deadline(session.login_due_seconds)
         session.on_closed(self._gone)
 
     @property
@@ -275,6 +294,7 @@ class Login:
         if authenticator.takes_bare_tokens:
             self._follow(in_flight, authenticator.receive_token(bytes(in_flight.frame), now_ms))
             return
+        self._check_size(in_flight.frame)
         header = codec.read_request_header(in_flight.frame)
         key, version = header.api_key, header.api_version
         in_flight.api_key, in_flight.api_version = key, version
@@ -290,6 +310,14 @@ class Login:
             case Admission.HANDLE:
                 self._session.dispatch_before_login(in_flight)
 
+    def _check_size(self, frame: memoryview) -> None:
+        """Raises: ParseError for what no client sends that wants to log in."""
+        if len(frame) <= SMALL_BYTES_MAX or self._authenticator.is_authenticated:
+            return
+        key = int.from_bytes(frame[:2], signed=True)
+        if key != ApiKey.SASL_AUTHENTICATE:
+            raise ParseError(f"api {key} with {len(frame)} bytes before log-in")
+
     def _exchanged(self, in_flight: LoginRequest, position: int, now_ms: int) -> _Step:
         """What comes of a SaslHandshake or SaslAuthenticate. Raises: ParseError."""
         key, version = ApiKey(in_flight.api_key), in_flight.api_version
@@ -304,6 +332,7 @@ class Login:
         if authenticator.is_authenticated:
             self.is_through = False
             self._session.take_frames_by_login()
+            self._set_deadline()
         outcome = authenticator.handshake(request, version, now_ms)
         if authenticator.is_authenticated:  # too soon for another log-in: the session goes on
             self._begin_requests()
@@ -335,7 +364,8 @@ class Login:
             return
         except Exception as error:
             # Whoever cannot be verified does not get in.
-            _log.exception("the log-in of %s has got no verdict", session.host)
+            message = "the log-in of %s has got no verdict"
+            self._stage.lines.write("verdict", message, session.host, error=error)
             session.close(f"the log-in has got no verdict: {error}", "login-failure")
             return
         finally:
@@ -389,15 +419,30 @@ class Login:
     # Ends.
 
     def _expire(self) -> None:
-        """Look at the next frame: only a new log-in is taken from now on."""
-        self._timer = None
+        """Look at the next frame: only a new log-in is taken from now on.
+
+        What is parked has as long as a log-in, whatever time its client has given it.
+        """
         self.is_through = False
         self._session.take_frames_by_login()
+        seconds = self._stage.timeout_ms / 1000
+        self._timer = self._loop.call_later(seconds, self._end_parked)
+
+    def _end_parked(self) -> None:
+        self._timer = None
+        if self._session.in_flight_count:
+            self._stage.metrics.expired[self._authenticator.mechanism] += 1
+            self._session.close("a request from before the end of the log-in", "login-expired")
+
+    def _set_deadline(self, due_seconds: float = 0.0) -> None:
+        self._cancel_timer()
+        due_seconds = due_seconds or self._loop.time() + self._stage.timeout_ms / 1000
+        self._timer = self._loop.call_at(due_seconds, self._overdue)
 
     def _overdue(self) -> None:
         self._timer = None
         self._stage.metrics.overdue += 1
-        self._session.close(f"no log-in within {LOGIN_MS_MAX} ms", "login-overdue")
+        self._session.close(f"no log-in within {self._stage.timeout_ms} ms", "login-overdue")
 
     def _close_early(self, in_flight: LoginRequest, key: int) -> None:
         """Close for a request that is not due: before log-in, or after its end."""

@@ -8,7 +8,7 @@ Source: SEC-20 to SEC-30.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas_broker.config.oauthbearer_settings import OAuthBearerSettings
@@ -32,6 +32,8 @@ from barnabas_protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from barnabas_broker.network.bearer_tokens import BearerTokens
 
+LOOP_CREDENTIALS_MAX = 500
+"""So many are taken over in some milliseconds; more are prepared in a thread."""
 MECHANISM_NAMES = {number: name for name, number in MECHANISM_NUMBERS.items()}
 _OWN_SECRET_BYTES = 32
 
@@ -56,6 +58,7 @@ class Logins:
         self.metrics = LoginMetrics()
         self._work = LoginWork(disk.run)
         self._spawn = spawn
+        self._disk = disk
         self.tokens = {
             listener: self._bearer_tokens(settings.tokens, config, disk, clock)
             for listener, settings in config.sasl.items()
@@ -79,6 +82,7 @@ class Logins:
                 rates=rates,
                 metrics=self.metrics,
                 spawn=spawn,
+                timeout_ms=config.barnabas_login_timeout_ms,
             )
             for listener, settings in config.sasl.items()
         }
@@ -117,19 +121,29 @@ class Logins:
         for stage in self.stages.values():
             stage.observer = observer
 
-    def update(
+    async def update(
         self,
         credentials: Mapping[CredentialKey, StoredCredential],
         secret: bytes,
-        changed: Iterable[CredentialKey] | None,
+        changed: Collection[CredentialKey] | None,
     ) -> None:
-        """Use the credentials of other metadata from now on; `changed` of them, or None for all."""
-        self._credentials.update(credentials, secret, changed)
+        """Use the credentials of other metadata from now on; `changed` of them, or None for all.
+
+        One call at a time.
+        """
+        if len(credentials if changed is None else changed) <= LOOP_CREDENTIALS_MAX:
+            others = self._credentials.update(credentials, secret, changed)
+        else:
+            prepared = await self._disk.run(
+                self._credentials.prepared, credentials, secret, changed
+            )
+            self._credentials.take_over(prepared)
+            others = prepared.others
         self._loaded.wake()
-        for user, number in () if changed is None else changed:
-            credential = credentials.get((user, number))
-            if credential is None or credential.former is None:
-                for stage in self._stages_by_metadata:
+        for stage in self._stages_by_metadata:
+            users = stage.users
+            for user, number in others if users else ():
+                if user in users and _is_over(credentials.get((user, number))):
                     stage.end_connections(user, MECHANISM_NAMES[number])
 
     def samples(self) -> Iterator[Sample]:
@@ -166,3 +180,8 @@ class Logins:
                     labels,
                     tokens.reviews.failed_count,
                 )
+
+
+def _is_over(credential: StoredCredential | None) -> bool:
+    """Whether what was logged in with before this credential is not even good for a while."""
+    return credential is None or credential.former is None

@@ -16,7 +16,7 @@ from barnabas_broker.security.broker_users import ITERATIONS, BrokerLogin
 from barnabas_protocol.connection.client import ClientConnection, HandshakeCompleted
 from barnabas_protocol.connection.framing import FrameReceiver
 from barnabas_protocol.connection.handshake import Handshake, HandshakeError
-from barnabas_protocol.connection.sasl import SaslError, ScramSaslClient
+from barnabas_protocol.connection.sasl import HashingNeeded, SaslError, ScramSaslClient
 from barnabas_protocol.schema import Buffer
 
 _SOFTWARE: Final = ("barnabas-broker", "1")
@@ -75,7 +75,7 @@ class _BrokerScram:
         """The first message."""
         return self._exchange.first()
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | HashingNeeded | None:
         """The answer to a message. Raises: SaslError."""
         found = _ITERATIONS.search(challenge)
         if found is not None and int(found[1]) > ITERATIONS:

@@ -81,8 +81,9 @@ class Reachability:
                 break
             except ConnectionRefusedError:
                 self._set_refused(node_id, True)
-            except (OSError, UnicodeError):
-                # Silence, a route that is gone, a name that is not known or is none: no refusal.
+            except (OSError, ValueError, OverflowError):
+                # Silence, a route that is gone, a name or port that is not known or is none: no
+                # refusal.
                 self._set_refused(node_id, False)
             is_slow = self._clock.monotonic_ms() - started_ms > SLOW_AFTER_MS
             await asyncio.sleep(SLOW_INTERVAL_SECONDS if is_slow else PROBE_INTERVAL_SECONDS)

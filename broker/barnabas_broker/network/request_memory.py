@@ -33,7 +33,6 @@ class RequestMemory:
     """Bytes in use by the requests of all connections of a broker."""
 
     __slots__ = (
-        "_waiting",
         "favoured",
         "limit_bytes",
         "request_count",
@@ -42,6 +41,7 @@ class RequestMemory:
         "unsent_bytes_max",
         "used_bytes",
         "wait_count",
+        "waiting",
     )
 
     def __init__(self, limit_bytes: int = -1) -> None:
@@ -55,7 +55,7 @@ class RequestMemory:
         self.request_count = 0  # complete requests without a response: they will free memory
         self.favoured: Waiting | None = None  # who may go on although the limit is reached
         self.wait_count = 0
-        self._waiting: deque[Waiting] = deque()
+        self.waiting: deque[Waiting] = deque()  # those that have stopped reading
 
     def divide(self, connection_count: int) -> None:
         """Give each of so many connections its share of a quarter of the limit."""
@@ -68,24 +68,19 @@ class RequestMemory:
         left = self.unsent_bytes_max - self.unsent_bytes
         return max(left, SHARE_BYTES_MIN)
 
-    @property
-    def waiting_count(self) -> int:
-        """How many connections wait now."""
-        return len(self._waiting)
-
     def wait(self, waiting: Waiting) -> None:
         """Have `memory_available` called when there is some."""
         self.wait_count += 1
-        self._waiting.append(waiting)
+        self.waiting.append(waiting)
         self._favour_one()
 
     def forget(self, waiting: Waiting) -> None:
         """Take out somebody who is gone or has completed the frame it was favoured for."""
         if waiting is self.favoured:
             self.favoured = None
-        if waiting in self._waiting:
-            self._waiting.remove(waiting)
-        if self._waiting:
+        if waiting in self.waiting:
+            self.waiting.remove(waiting)
+        if self.waiting:
             self.wake()
 
     def wake(self) -> None:
@@ -94,18 +89,18 @@ class RequestMemory:
             self._favour_one()
             return
         # Each may find the limit reached again and come back, but not in this round.
-        for _ in range(len(self._waiting)):
-            self._waiting.popleft().memory_available()
+        for _ in range(len(self.waiting)):
+            self.waiting.popleft().memory_available()
             if self.used_bytes > self.limit_bytes:
                 return
 
     def rotate(self) -> None:
         """Pass the right to exceed the limit on; called by a slow timer."""
-        if self._waiting:
+        if self.waiting:
             self.favoured = None
             self.wake()
 
     def _favour_one(self) -> None:
-        if self.favoured is None and not self.request_count and self._waiting:
-            self.favoured = self._waiting.popleft()
+        if self.favoured is None and not self.request_count and self.waiting:
+            self.favoured = self.waiting.popleft()
             self.favoured.memory_available()

@@ -252,6 +252,7 @@ class Session(asyncio.BufferedProtocol):
         "last_active_ns",
         "listener_name",
         "login",
+        "login_due_seconds",
         "peer",
         "principal",
         "unread_since_ns",
@@ -289,6 +290,7 @@ class Session(asyncio.BufferedProtocol):
         self.principal = ANONYMOUS  # until the authenticator knows better
         self.allowed_topics: AllowedNames | None = None  # once an authorizer was asked
         self.login: Login | None = None  # on listeners with SASL
+        self.login_due_seconds = 0.0  # by the loop's clock, where the time runs already
         self.client_software: tuple[str, str] | None = None
         self.last_active_ns = 0
         self.closing_since_ns = -1  # when it was closed from here
@@ -396,7 +398,7 @@ class Session(asyncio.BufferedProtocol):
                 self._dispatch(in_flight)
                 if receiver.position == receiver.end:
                     break
-            receiver.keep()
+            held = receiver.keep()
         except FrameError as error:
             self._fail(error.reason, str(error))
             return
@@ -409,7 +411,6 @@ class Session(asyncio.BufferedProtocol):
         self._is_stalled = is_stalled
         if memory.favoured is self and self._connection.pending:
             memory.favoured = None
-        held = receiver.held_bytes
         if held != self._held_bytes:
             if has_taken or not self._held_bytes:
                 self.frame_since_ns = self.last_active_ns
@@ -497,7 +498,7 @@ class Session(asyncio.BufferedProtocol):
         memory.used_bytes -= len(in_flight.frame)
         self._used_bytes -= len(in_flight.frame)
         memory.request_count -= 1
-        if memory.waiting_count:
+        if memory.waiting:
             memory.wake()
         in_flight.on_abandoned = None
         if self.is_closed:
@@ -577,7 +578,7 @@ class Session(asyncio.BufferedProtocol):
         memory.used_bytes -= len(in_flight.frame)
         self._used_bytes -= len(in_flight.frame)
         in_flight.frame = _NO_FRAME
-        if memory.waiting_count:
+        if memory.waiting:
             memory.wake()
 
     # For handlers and the listener.

@@ -23,7 +23,7 @@ from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.env.http_client import HttpClient, NoResponseError, NotSentError
 from barnabas_broker.env.kubernetes_api import KubernetesApi
-from barnabas_broker.security.oauth.key_set import KeySetError, SigningKey, parse_key_set
+from barnabas_protocol.web_tokens.key_set import KeySetError, SigningKey, parse_key_set
 
 _log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.http_client import NoResponseError, NotSentError
 from barnabas_broker.env.kubernetes_api import KubernetesApi
+from barnabas_broker.network.limited_lines import LimitedLines
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class TokenReviews:
 
     def __init__(self, api: KubernetesApi, audiences: Sequence[str], clock: Clock) -> None:
         self.failed_count = 0
+        self._lines = LimitedLines(_log, clock)
         self._api = api
         self._audiences = list(audiences)
         self._clock = clock
@@ -68,11 +70,12 @@ class TokenReviews:
         try:
             response = await self._api.send("POST", PATH, review)
         except (NotSentError, NoResponseError) as error:
-            _log.warning("a token could not be reviewed: %s", error)
+            self._lines.write("review", "a token could not be reviewed: %s", str(error))
             return None
         status = response.document().get("status")
         if response.status not in _CREATED or not isinstance(status, dict):
-            _log.warning("a token could not be reviewed: the API server says %d", response.status)
+            said = f"the API server says {response.status}"
+            self._lines.write("review", "a token could not be reviewed: %s", said)
             return None
         return status
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Final
 
-from barnabas_broker.security.authorizer import Authorizer
+from barnabas_broker.security.authorizer import AccessQuestion, Authorizer
 from barnabas_broker.security.principal import ANONYMOUS, Principal
 from barnabas_protocol.acl import AclOperation, AclResourceType
 
@@ -37,11 +37,12 @@ class AllowedNames:
         host: str,
         operation: AclOperation,
         names: Set[str],
-        note: Callable[[str, bool], None] | None = None,
+        note: Callable[[AccessQuestion, bool], bool] | None = None,
     ) -> Set[str]:
         """Those of the names on which the principal may not do it.
 
-        `note` is told what the authorizer says, where it is asked.
+        `note` is told what the authorizer says, where it is asked, and says whether it need not be
+        told again.
         """
         if authorizer.generation != self._generation or principal is not self._principal:
             self._generation, self._principal = authorizer.generation, principal
@@ -54,13 +55,11 @@ class AllowedNames:
             return unknown
         refused = set()
         for name in unknown:
-            is_allowed = authorizer.is_allowed(
-                principal, host, operation, self._resource_type, name
-            )
-            if note is not None:
-                note(name, is_allowed)
+            question = AccessQuestion(principal, host, operation, self._resource_type, name)
+            is_allowed = authorizer.is_allowed(question)
+            is_settled = note is None or note(question, is_allowed)
             if not is_allowed:
                 refused.add(name)
-            elif len(known) < NAMES_MAX and len(name) <= NAME_LENGTH_MAX:
+            elif is_settled and len(known) < NAMES_MAX and len(name) <= NAME_LENGTH_MAX:
                 known.add(name)
         return refused

@@ -17,13 +17,20 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas_broker.config.sasl_settings import SaslSettings
 from barnabas_broker.config.tls_settings import ListenerTlsSettings
 from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network import handshakes as handshakes_module
 from barnabas_broker.network.connection_limits import ConnectionLimits
 from barnabas_broker.network.half_open import HalfOpenConnections
 from barnabas_broker.network.handshakes import Handshakes
+from barnabas_broker.network.login import FailureRates, LoginStage
+from barnabas_broker.network.login_metrics import LoginMetrics
+from barnabas_broker.network.login_verdicts import LoadedCredentials, LoginVerdicts
+from barnabas_broker.network.login_work import LoginWork
+from barnabas_broker.security.credentials import ScramCredentials
 from barnabas_broker.security.tls.listener_tls import ListenerTls
 from tests.support.certificates import Authority, Issued
 from tests.support.session_bench import Bench
@@ -273,6 +280,29 @@ def test_a_handshake_that_does_not_end_is_cut(tmp_path: Path, sends: bytes) -> N
         silent.close()
 
     on_both_loops(tmp_path, work, timeout_ms=100)
+
+
+def test_handshake_and_log_in_have_one_deadline(tmp_path: Path) -> None:
+    """SEC-8: `barnabas.login.timeout.ms` runs from the accepted connection on."""
+
+    async def work(bench: Secure) -> None:
+        settings, clock = SaslSettings(mechanisms=("SCRAM-SHA-512",)), SystemClock()
+        credentials = LoadedCredentials(ScramCredentials(b"own"), clock)
+        bench.listener.login = LoginStage(
+            settings,
+            LoginVerdicts(settings, credentials, LoginWork(RealDisk().run)),
+            clock=clock,
+            rates=FailureRates(clock),
+            metrics=LoginMetrics(),
+            spawn=asyncio.ensure_future,
+            timeout_ms=60_000,
+        )
+        async with bench.streams(bench.context()) as (reader, _):
+            async with asyncio.timeout(WAIT_SECONDS):
+                assert await reader.read() == b""
+        assert bench.metrics.closed == {"login-overdue": 1}
+
+    on_both_loops(tmp_path, work, timeout_ms=2_000)
 
 
 def test_half_open_connections_are_limited_by_address_and_in_all(tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
 """The log-in of connections: what stands before it, how it fails, and how it is repeated."""
 
 import asyncio
+import struct
 from typing import Any
 
 import pytest
 
 from barnabas_broker.config.sasl_settings import SaslSettings
-from barnabas_broker.network.login import FAILURE_DELAY_MS_MAX, LOGIN_MS_MAX
+from barnabas_broker.network.login import FAILURE_DELAY_MS_MAX, SMALL_BYTES_MAX
 from barnabas_broker.security.principal import ANONYMOUS, Principal
-from barnabas_protocol.api import ApiKey
+from barnabas_protocol.api import SERVED, ApiKey
 from barnabas_protocol.connection.sasl import (
     Accepted,
     OAuthBearerSaslClient,
@@ -88,7 +89,7 @@ def test_who_has_logged_in_may_go_on() -> None:
     [METADATA, authenticate_frame(b"x"), frame(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())],
 )
 def test_anything_else_before_the_handshake_closes(first: bytes) -> None:
-    """SEC-20: ApiVersions is due once."""
+    """SEC-20, NET-17: ApiVersions is due once."""
 
     async def work(bench: LoginBench) -> None:
         client = await bench.connect()
@@ -168,6 +169,24 @@ def test_another_request_amid_tokens_is_refused() -> None:
     on_bench(work)
 
 
+@pytest.mark.parametrize("key", sorted(set(SERVED) - {ApiKey.SASL_AUTHENTICATE}))
+@pytest.mark.parametrize("is_amid", [False, True])
+def test_only_tokens_are_large_before_log_in(key: ApiKey, is_amid: bool) -> None:
+    """SEC-8, SEC-20: half a megabyte of elements took a third of a second to read and refuse."""
+
+    async def work(bench: LoginBench) -> None:
+        client = await bench.connect()
+        if is_amid:
+            await handshake(client, "PLAIN")
+        header = struct.pack(">hhih", key, SERVED[key][0], 7, -1)
+        client.send(header + bytes(SMALL_BYTES_MAX))
+        await client.closed()
+        assert client.data == b""
+        assert bench.metrics.closed == {"malformed-request": 1}
+
+    on_bench(work)
+
+
 @pytest.mark.parametrize("size", [524_289, 1 << 30])
 def test_frames_before_log_in_are_small(size: int) -> None:
     """SEC-8, CVE-2022-34917: who is nobody yet commits no memory."""
@@ -190,7 +209,7 @@ def test_frames_before_log_in_are_small(size: int) -> None:
     ],
 )
 def test_a_failure_is_held_back_and_tells_nothing(user: str, password: str, mechanism: str) -> None:
-    """SEC-21, SEC-26: the answer comes after the delay, at the last token, the same for all."""
+    """SEC-21, SEC-26, NET-17: the answer comes after the delay, the same for all."""
 
     async def work(bench: LoginBench) -> None:
         client = await bench.connect()
@@ -204,6 +223,21 @@ def test_a_failure_is_held_back_and_tells_nothing(user: str, password: str, mech
         )
         await client.closed()
         assert bench.login_metrics.failures == {mechanism: 1}
+
+    on_bench(work)
+
+
+@pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0nobody\0right", b"x"])
+def test_a_refusal_of_plain_has_kafka_s_words(token: bytes) -> None:
+    """SEC-21, SEC-110: other ones than SCRAM's, and the same for every cause."""
+
+    async def work(bench: LoginBench) -> None:
+        client = await bench.connect()
+        await handshake(client, "PLAIN")
+        client.send(authenticate_frame(token))
+        response = await received(client, ApiKey.SASL_AUTHENTICATE, 2)
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert response.error_message == "Authentication failed: Invalid username or password"
 
     on_bench(work)
 
@@ -272,14 +306,89 @@ def test_a_log_in_has_a_deadline() -> None:
         idle, waiting = await bench.connect(), await bench.connect()
         await handshake(waiting, "SCRAM-SHA-512")
         waiting.send(authenticate_frame(b"n,,n=alice,r=nonce"))
-        await asyncio.sleep(LOGIN_MS_MAX / 1000 + 0.1)
+        await asyncio.sleep(1.9)
+        assert not idle.is_closed
+        await asyncio.sleep(0.2)
         assert idle.is_closed
         assert waiting.is_closed
         assert bench.metrics.closed == {"login-overdue": 2}
         assert bench.login_metrics.overdue == 2
         assert not bench.tasks  # nobody waits for a verdict
 
-    on_bench(work, is_loaded=False)
+    on_bench(work, is_loaded=False, timeout_ms=2_000)
+
+
+def test_logging_in_again_has_a_deadline() -> None:
+    """SEC-8, SEC-30: whoever begins it and stops amid it goes; who is through stays."""
+
+    async def work(bench: LoginBench) -> None:
+        stopped, through = await bench.connect(), await bench.connect()
+        for client in (stopped, through):
+            await log_in(client, "alice", "right")
+        await asyncio.sleep(1.5)
+        await handshake(stopped, "SCRAM-SHA-512")
+        await log_in(through, "alice", "right")
+        await asyncio.sleep(1.9)
+        assert not stopped.is_closed
+        await asyncio.sleep(0.2)
+        assert stopped.is_closed
+        await request(through)
+
+    on_bench(work, timeout_ms=2_000)
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+@pytest.mark.parametrize("now_stored", [(), (credential("alice", "other"),)])
+def test_an_exchange_that_is_held_back_keeps_no_credential(
+    is_again: bool, now_stored: tuple[Any, ...]
+) -> None:
+    """SEC-24, SEC-30: the proof is judged by what there is when it comes."""
+
+    async def work(bench: LoginBench) -> None:
+        client = await bench.connect()
+        if is_again:
+            await log_in(client, "alice", "right")
+            await asyncio.sleep(1.5)
+        await handshake(client, "SCRAM-SHA-512")
+        sasl = ScramSaslClient("SCRAM-SHA-512", "alice", "right", "nonce")
+        first = await authenticate(client, sasl.first())
+        proof = sasl.respond(bytes(first.auth_bytes))
+        assert proof is not None
+        bench.stored = {record.key: record for record in now_stored}
+        bench.load()
+        response = await authenticate(client, proof)
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        await client.closed()
+
+    on_bench(work)
+
+
+@pytest.mark.parametrize(
+    ("now_stored", "is_good"),
+    [
+        (credential("alice", "new", former=("right", 1 << 60)), True),
+        (credential("alice", "new"), False),
+        (None, False),
+    ],
+)
+def test_a_password_is_judged_by_what_there_is_once_it_is_hashed(
+    now_stored: Any, is_good: bool
+) -> None:
+    """SEC-23, SEC-27: a log-in that waits for its turn keeps no password that was taken away."""
+
+    async def work(bench: LoginBench) -> None:
+        client = await bench.connect()
+        await handshake(client, "PLAIN")
+        bench.threads.clear()
+        client.send(authenticate_frame(PlainSaslClient("alice", "right").first()))
+        await asyncio.sleep(0.1)
+        bench.stored = {} if now_stored is None else {now_stored.key: now_stored}
+        bench.load()
+        bench.threads.set()
+        response = await received(client, ApiKey.SASL_AUTHENTICATE, 2)
+        assert (response.error_code == ErrorCode.NONE) == is_good
+
+    on_bench(work)
 
 
 def test_plain_is_verified_by_the_stored_keys_or_by_the_configured_users() -> None:
@@ -381,6 +490,30 @@ def test_after_its_end_a_request_closes_the_connection() -> None:
         assert bench.login_metrics.reauthentications == {"SCRAM-SHA-512": 1}
 
     on_bench(work, settings=settings(session_lifetimes_ms={"SCRAM-SHA-512": 5_000}))
+
+
+def test_what_is_parked_does_not_outlive_its_log_in() -> None:
+    """SEC-30: a fetch that would wait for weeks is no way to read with a token that has ended."""
+
+    async def work(bench: LoginBench) -> None:
+        parked, again, idle = [await bench.connect() for _ in range(3)]
+        for client in (parked, again, idle):
+            await log_in(client, "alice", "right")
+        bench.dispatch = lambda in_flight: None  # nobody responds
+        parked.send(METADATA)
+        await asyncio.sleep(5)
+        assert (await log_in(again, "alice", "right")).error_code == ErrorCode.NONE
+        again.send(METADATA)
+        await asyncio.sleep(1.9)
+        assert not parked.is_closed
+        await asyncio.sleep(0.2)
+        assert [client.is_closed for client in (parked, again, idle)] == [True, False, False]
+        assert bench.login_metrics.expired == {"SCRAM-SHA-512": 1}
+        # Kafka's clients may log in again whenever they have something to request.
+        assert (await log_in(idle, "alice", "right")).error_code == ErrorCode.NONE
+
+    lifetimes = {"SCRAM-SHA-512": 5_000}
+    on_bench(work, settings=settings(session_lifetimes_ms=lifetimes), timeout_ms=2_000)
 
 
 def test_a_log_in_is_repeated_on_the_live_connection() -> None:

@@ -22,7 +22,7 @@ def test_waiters_go_on_in_order_when_there_is_memory() -> None:
     memory.used_bytes, memory.request_count = 100, 1
     memory.wake()
     assert (first.woken, second.woken) == (1, 1)
-    assert memory.waiting_count == 0
+    assert not memory.waiting
 
 
 def test_one_may_go_on_where_only_partial_frames_hold_memory() -> None:

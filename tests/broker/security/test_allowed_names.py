@@ -51,6 +51,17 @@ def test_another_principal_is_asked_anew() -> None:
     assert len(authorizer.asked) == 2
 
 
+def test_an_access_that_is_not_told_yet_is_asked_for_again() -> None:
+    """SEC-71: there was no room for its line; it is told with the next request."""
+    authorizer, known = MemoryAuthorizer(Given(READ, TOPIC, "a")), AllowedNames(TOPIC)
+    answers = iter((False, True))
+    for _ in range(3):
+        known.refused(
+            authorizer, ALICE, "127.0.0.1", READ, {"a"}, lambda _, is_allowed: next(answers)
+        )
+    assert len(authorizer.asked) == 2
+
+
 def test_names_that_a_client_invents_are_not_kept_without_end() -> None:
     """Memory: what does not fit is asked for each time."""
     authorizer, known = MemoryAuthorizer(Given(READ, TOPIC)), AllowedNames(TOPIC)

@@ -1,10 +1,11 @@
 """Credentials that log-ins are verified by, and decoys that look like them."""
 
 from collections import Counter
+from dataclasses import replace
 
 from barnabas_broker.metadata.scram_records import FormerKeys, ScramCredentialRecord
 from barnabas_broker.security.credentials import CredentialKey, ScramCredentials
-from barnabas_broker.security.sasl.passwords import ConfiguredUsers, is_password_of
+from barnabas_broker.security.sasl.passwords import ConfiguredUsers, fitting_keys
 from tests.support.login_bench import credential
 
 SHA_512 = "SCRAM-SHA-512"
@@ -43,8 +44,9 @@ def test_no_password_fits_a_decoy() -> None:
     for user in ("alice", "nobody"):
         found = credentials.find(SHA_512, user, 0)
         assert len(found.keys) == 2
-        assert is_password_of(SHA_512, found, "right") == (user == "alice")
-        assert not is_password_of(SHA_512, found, "")
+        fitting = found.keys[0] if user == "alice" else None
+        assert fitting_keys(SHA_512, found, "right") == fitting
+        assert fitting_keys(SHA_512, found, "") is None
 
 
 def test_decoys_take_after_the_credentials_that_there_are() -> None:
@@ -80,13 +82,35 @@ def test_a_change_updates_what_is_known_of_all() -> None:
     key: CredentialKey = ("b", 2)
     changed = {**records, key: record("b", bytes(16), 8192), ("c", 2): record("c", bytes(24))}
     del changed["a", 2]
-    credentials.update(changed, b"cluster", [key, ("a", 2), ("c", 2)])
+    same: CredentialKey = ("b", 1)
+    others = credentials.update(changed, b"cluster", [key, same, ("a", 2), ("c", 2)])
+    assert others == [key, ("a", 2), ("c", 2)]
+    assert credentials.update(changed, b"cluster") == []
     fresh = stored(*changed.values())
     for number in range(200):
         name = f"n{number}"
         assert credentials.find(SHA_512, name, 0) == fresh.find(SHA_512, name, 0)
-    credentials.update({}, b"cluster", [key, ("c", 2)])
+    assert set(credentials.update({}, b"cluster")) == {key, ("c", 2)}
     assert credentials.find(SHA_512, "n", 0) == stored().find(SHA_512, "n", 0)
+
+
+def test_what_is_prepared_is_used_when_it_is_taken_over() -> None:
+    """SEC-26, BOOT-3: as a whole; log-ins meanwhile go by what was there before."""
+    credentials = stored(record("a", bytes(24)))
+    known = [credentials.find(SHA_512, name, 0) for name in ("a", "b", "n")]
+    following = {one.key: one for one in (record("a", KAFKA_SALT), record("b", bytes(16)))}
+    prepared = credentials.prepared(following, b"another")
+    assert [credentials.find(SHA_512, name, 0) for name in ("a", "b", "n")] == known
+    assert prepared.others == [("a", 2), ("b", 2)]
+    credentials.take_over(prepared)
+    fresh = stored(*following.values(), secret=b"another")
+    for name in ("a", "b", "n"):
+        assert credentials.find(SHA_512, name, 0) == fresh.find(SHA_512, name, 0)
+    nobody = ScramCredentials(b"own")
+    made = nobody.prepared(following, b"another")
+    assert not nobody.is_loaded
+    nobody.take_over(made)
+    assert nobody.is_loaded
 
 
 def test_former_keys_are_good_until_their_time() -> None:
@@ -108,8 +132,25 @@ def test_passwords_are_verified_by_the_strongest_keys() -> None:
     both = stored(weak, credential("alice", "x"), credential("alice", "x", "SCRAM-SHA-256"))
     assert both.mechanism_for_passwords("alice") == SHA_512
     assert both.mechanism_for_passwords("weak") == "SCRAM-SHA-256"
-    assert both.mechanism_for_passwords("nobody") == SHA_512
     assert stored(weak).mechanism_for_passwords("nobody") == "SCRAM-SHA-256"
+    assert stored().mechanism_for_passwords("nobody") == SHA_512
+
+
+def test_a_password_of_nobody_takes_as_long_as_that_of_some_user() -> None:
+    """SEC-26: hashing tells the mechanism, which must not tell that there is no such user."""
+    weak = [credential(f"weak-{number}", "x", "SCRAM-SHA-256") for number in range(3)]
+    both = [
+        replace(credential("", "x", mechanism), user="both")
+        for mechanism in (SHA_512, "SCRAM-SHA-256")
+    ]
+    mixed, again, strong = stored(*weak, *both), stored(*both, *weak), stored(*both)
+    names = [f"nobody-{number}" for number in range(400)]
+    drawn = [mixed.mechanism_for_passwords(name) for name in names]
+    assert drawn == [again.mechanism_for_passwords(name) for name in names]
+    assert 50 < drawn.count(SHA_512) < 150  # one user of four
+    assert {strong.mechanism_for_passwords(name) for name in names} == {SHA_512}
+    mixed.update({one.key: one for one in both}, b"cluster")
+    assert {mixed.mechanism_for_passwords(name) for name in names} == {SHA_512}
 
 
 def test_configured_users_have_their_passwords() -> None:

@@ -14,27 +14,25 @@ Source: SEC-41, SEC-42, SEC-44; Kafka's StandardAuthorizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.security.acl.acl import Acl
-from barnabas_broker.security.acl.index import AclIndex
-from barnabas_broker.security.authorizer import CLUSTER_NAME
+from barnabas_broker.security.acl.index import AclIndex, verdict_of
+from barnabas_broker.security.authorizer import CLUSTER_NAME, AccessQuestion
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType
 
-LOOP_ACLS_MAX: Final = 500
-"""So many changes are indexed in some milliseconds."""
+LOOP_ACLS_MAX: Final = 100
+"""So many changes are indexed in some milliseconds, whatever there is already."""
 DECISIONS_KEPT: Final = 20_000
 KEPT_LENGTH_MAX: Final = 256
 """Clients may name any number of resources of any length; beyond this, they are decided anew."""
 # What Kafka asks about first in place of any resource of a type; to be as it is.
 _ANY_RESOURCE: Final = "hardcode"
-
-_Question = tuple[Principal, str, int, int, str | None]
 
 
 class Mode(Enum):
@@ -80,7 +78,7 @@ class StandardAuthorizer:
         self._allows_without_acls = allows_without_acls
         self._mode = mode
         self._index: AclIndex | None = None
-        self._decisions: dict[_Question, bool] = {}
+        self._decisions: dict[AccessQuestion, bool] = {}
         self.generation = 0  # counts up with every change of what it answers from
         self.acl_count = 0
         self.check_count = 0
@@ -109,37 +107,17 @@ class StandardAuthorizer:
 
     # ---- questions -----------------------------------------------------------------------------
 
-    def is_allowed(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str,
-        *,
-        is_filter: bool = False,
-    ) -> bool:
-        """Whether somebody at an address may do something to a resource, existing or not.
+    def is_allowed(self, question: AccessQuestion, *, is_filter: bool = False) -> bool:
+        """The answer to a question.
 
         `is_filter`: nobody has named the resource, so a denial is no event. Of the cluster: another
         right will do as well, so what ACLs say is said in every mode, and the other is asked for.
         """
-        question = (principal, host, operation, resource_type, name)
         if not is_filter:
-            return self._answer(question)
+            return self._counted(question) or self._softens(question.operation)
         self.check_count += 1
-        is_alternative = resource_type is AclResourceType.CLUSTER
-        return self._decide(question) or (self._softens(operation) and not is_alternative)
-
-    def is_allowed_somewhere(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-    ) -> bool:
-        """Whether there can be a resource of this type to which somebody may do it (SEC-42)."""
-        return self._answer((principal, host, operation, resource_type, None))
+        is_alternative = question.resource_type is AclResourceType.CLUSTER
+        return self._decide(question) or (self._softens(question.operation) and not is_alternative)
 
     def is_super_user(self, principal: Principal) -> bool:
         """Whether somebody may do everything, whatever ACLs say."""
@@ -150,29 +128,13 @@ class StandardAuthorizer:
         """Whether it allows what ACLs deny."""
         return self._mode is Mode.AUDIT_ONLY
 
-    def denies(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str | None,
-    ) -> bool:
-        """Whether ACLs deny something, whatever the mode; without a name, on any resource."""
-        return not self._decide((principal, host, operation, resource_type, name))
+    def denies(self, question: AccessQuestion) -> bool:
+        """Whether ACLs deny something, whatever the mode."""
+        return not self._decide(question)
 
-    def rule_text(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str | None,
-    ) -> str:
+    def rule_text(self, question: AccessQuestion) -> str:
         """Which rule decides, for people; empty where it is no single one."""
-        if name is None:
-            return ""
-        return str(self.explain(principal, host, operation, resource_type, name))
+        return "" if question.name is None else str(self.explain(question))
 
     def forget(self) -> None:
         """Have those who keep answers ask again."""
@@ -180,19 +142,18 @@ class StandardAuthorizer:
 
     def may_change_rights(self, principal: Principal, host: str) -> bool:
         """Whether somebody may ALTER the cluster, in every mode: also where denials only show."""
+        cluster = AclResourceType.CLUSTER
         return self._counted(
-            (principal, host, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+            AccessQuestion(principal, host, AclOperation.ALTER, cluster, CLUSTER_NAME)
         )
 
-    def explain(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str,
-    ) -> Decision:
-        """What ACLs say about a resource, whatever the mode, and which rule says so."""
+    def explain(self, question: AccessQuestion) -> Decision:
+        """What ACLs say about a resource, whatever the mode, and which rule says so.
+
+        Not for questions without a name.
+        """
+        principal, host, operation, resource_type, name = question
+        assert name is not None
         if self.is_super_user(principal):
             return Decision(True, "SuperUser")
         index = self._index
@@ -207,10 +168,7 @@ class StandardAuthorizer:
             return Decision(True, "DefaultAllow")
         return Decision(False, "DefaultDeny")
 
-    def _answer(self, question: _Question) -> bool:
-        return self._counted(question) or self._softens(question[2])
-
-    def _counted(self, question: _Question) -> bool:
+    def _counted(self, question: AccessQuestion) -> bool:
         """What ACLs say to something that was named, counted."""
         self.check_count += 1
         is_allowed = self._decide(question)
@@ -224,35 +182,43 @@ class StandardAuthorizer:
         """
         return self.is_audit_only and operation != AclOperation.CLUSTER_ACTION
 
-    def _decide(self, question: _Question) -> bool:
-        decisions = self._decisions
-        is_allowed = decisions.get(question)
+    def _decide(self, question: AccessQuestion) -> bool:
+        is_allowed = self._decisions.get(question)
         if is_allowed is None:
-            is_allowed = self._decided(*question)
-            principal, *_, name = question
-            if len(name or "") <= KEPT_LENGTH_MAX and len(principal.name) <= KEPT_LENGTH_MAX:
-                if len(decisions) >= DECISIONS_KEPT:
-                    decisions.clear()
-                decisions[question] = is_allowed
+            is_allowed = self._decided(question)
+            self._keep(question, is_allowed)
         return is_allowed
 
-    def _decided(
-        self,
-        principal: Principal,
-        host: str,
-        operation: int,
-        resource_type: int,
-        name: str | None,
-    ) -> bool:
-        asked = AclOperation(operation), AclResourceType(resource_type)
-        if name is not None:
-            return self.explain(principal, host, *asked, name).is_allowed
-        if self.explain(principal, host, *asked, _ANY_RESOURCE).is_allowed:
+    def _keep(self, question: AccessQuestion, is_allowed: bool) -> None:
+        decisions, name = self._decisions, question.name or ""
+        if len(name) <= KEPT_LENGTH_MAX and len(question.principal.name) <= KEPT_LENGTH_MAX:
+            if len(decisions) >= DECISIONS_KEPT:
+                decisions.clear()
+            decisions[question] = is_allowed
+
+    def weighing(self, question: AccessQuestion) -> Iterator[None]:
+        """Settle a question without a name in steps of some milliseconds, for `is_allowed`."""
+        if question in self._decisions:
+            return
+        generation = self.generation
+        is_allowed = yield from self._weighed(question)
+        if self.generation == generation:
+            self._keep(question, is_allowed)
+
+    def _decided(self, question: AccessQuestion) -> bool:
+        if question.name is not None:
+            return self.explain(question).is_allowed
+        return verdict_of(self._weighed(question))
+
+    def _weighed(self, question: AccessQuestion) -> Generator[None, None, bool]:
+        """What ACLs say to a question without a name, with pauses."""
+        if self.explain(question._replace(name=_ANY_RESOURCE)).is_allowed:
             return True
+        principal, host, operation, resource_type, _ = question
+        if self._index is None or ":" in principal.type:
+            return False
         return (
-            self._index is not None
-            and ":" not in principal.type
-            and self._index.is_allowed_somewhere(str(principal), host, *asked)
+            yield from self._index.weighed_somewhere(str(principal), host, operation, resource_type)
         )
 
     @property

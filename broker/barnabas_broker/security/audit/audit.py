@@ -19,7 +19,7 @@ from barnabas_broker.security.audit.audit_event import (
     AuditSource,
 )
 from barnabas_broker.security.audit.audit_log import AuditLog
-from barnabas_broker.security.principal import Principal
+from barnabas_broker.security.authorizer import AccessQuestion
 from barnabas_protocol.acl import AclOperation, AclResourceType
 
 _ACCESSES: Final = frozenset((AclOperation.READ, AclOperation.WRITE))
@@ -36,25 +36,11 @@ class Judge(Protocol):
         """Whether it allows what ACLs deny."""
         ...
 
-    def denies(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str | None,
-    ) -> bool:
-        """Whether ACLs deny something, whatever the mode; without a name, on any resource."""
+    def denies(self, question: AccessQuestion) -> bool:
+        """Whether ACLs deny something, whatever the mode."""
         ...
 
-    def rule_text(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str | None,
-    ) -> str:
+    def rule_text(self, question: AccessQuestion) -> str:
         """Which rule decides."""
         ...
 
@@ -73,47 +59,36 @@ class Audit:
         self.log = log
         self._judge = judge
 
-    def checked(
-        self,
-        principal: Principal,
-        host: str,
-        source: Source,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str | None,
-        *,
-        is_allowed: bool,
-    ) -> None:
+    def checked(self, question: AccessQuestion, source: Source, *, is_allowed: bool) -> bool:
         """Take note of what the authorizer said to something that was named.
 
-        Without a name, of whether there can be such a resource at all.
+        Returns whether it need not be told of again: an allowed access may be asked for later, in
+        the same hour, where there was no room for its line.
         """
         judge = self._judge
         if judge is None:
-            return
+            return True
         outcome = AuditOutcome.ALLOWED if is_allowed else AuditOutcome.DENIED
-        question = (principal, host, operation, resource_type, name)
-        if is_allowed and judge.is_audit_only and judge.denies(*question):
+        if is_allowed and judge.is_audit_only and judge.denies(question):
             outcome = AuditOutcome.WOULD_BE_DENIED
-        if outcome is AuditOutcome.ALLOWED and not (
-            operation in _ACCESSES
-            and resource_type in _DATA
-            and name is not None
-            and self.log.is_first_access(str(principal), operation, (resource_type, name))
-        ):
-            return
-        if self.log.drops(str(principal)):
-            return
-        self.log.note(
-            AuditEvent(
-                AuditKind.ACCESS,
-                outcome,
-                source(),
-                operation=operation.name,
-                resource=f"{resource_type.name}:{'(any)' if name is None else name}",
-                rule=judge.rule_text(*question),
-            )
-        )
+        if outcome is AuditOutcome.ALLOWED:
+            return self._accessed(judge, question, source)
+        if not self.log.drops(str(question.principal), outcome):
+            self.log.note(_access(judge, question, source, outcome))
+        return True
+
+    def _accessed(self, judge: Judge, question: AccessQuestion, source: Source) -> bool:
+        """Take note of an allowed access, if it is the first of its kind in this hour."""
+        operation, resource_type, name = question[2:]
+        if operation not in _ACCESSES or resource_type not in _DATA or name is None:
+            return True
+        access = str(question.principal), operation, (resource_type, name)
+        if self.log.is_access_told(*access):
+            return True
+        outcome = AuditOutcome.ALLOWED
+        if self.log.drops(str(question.principal), outcome):
+            return False
+        return self.log.note_access(_access(judge, question, source, outcome), *access)
 
     def log_in(self, source: AuditSource, *, failure: str | None = None) -> None:
         """Take note of a log-in; `failure` is why it failed, in words of ours.
@@ -142,6 +117,20 @@ class Audit:
                 kind, outcome, source, operation=operation, resource=resource, reason=failure or ""
             )
         )
+
+
+def _access(
+    judge: Judge, question: AccessQuestion, source: Source, outcome: AuditOutcome
+) -> AuditEvent:
+    name = "(any)" if question.name is None else question.name
+    return AuditEvent(
+        AuditKind.ACCESS,
+        outcome,
+        source(),
+        operation=question.operation.name,
+        resource=f"{question.resource_type.name}:{name}",
+        rule=judge.rule_text(question),
+    )
 
 
 def is_audited(config: BrokerConfig) -> bool:

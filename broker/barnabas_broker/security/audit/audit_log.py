@@ -4,8 +4,10 @@ The first of several gets its line at once; the others are counted, and told by 
 second is over. What is allowed is told once in an hour for each principal, operation and resource.
 
 Everything is bounded: events that differ, lines that wait, lines a second of one principal, so that
-a stranger who asks for thousands of names hides nobody else's denial. What is not told is counted,
-and told as a number.
+a stranger who asks for thousands of names hides nobody else's denial. What is done, what is allowed
+and what is refused are bounded each by itself, so that nobody hides a change behind refusals of his
+own. The names of failed log-ins are the client's to invent: those are bounded by address. What is
+not told is counted, and told as a number; an access without a line may get one later in the hour.
 
 Source: SEC-71. Not here: where lines go (`audit_writer`), the text of one (`audit_event`).
 """
@@ -33,11 +35,15 @@ WAITING_MAX: Final = 5_000
 RECENT_MAX: Final = 5_000
 """Events of the last second that differ."""
 LINES_OF_PRINCIPAL_MAX: Final = 100
-"""Lines a second of events of one principal."""
+"""Lines a second of what one principal is refused."""
+DONE_LINES_OF_PRINCIPAL_MAX: Final = 1_000
+"""Lines a second of what one principal has done, and as many of what it was allowed."""
 PRINCIPALS_MAX: Final = 1_000
-"""Principals with events in one second."""
+"""Principals with events of one outcome in one second."""
 ACCESSES_MAX: Final = 20_000
 """Accesses of an hour that are told once."""
+ACCESSES_OF_PRINCIPAL_MAX: Final = 5_000
+"""The same of one principal."""
 SECOND_MS: Final = 1_000
 HOUR_MS: Final = 3_600_000
 
@@ -66,6 +72,7 @@ class AuditLog:
 
     __slots__ = (
         "_accesses",
+        "_accesses_of",
         "_clock",
         "_dropped_untold",
         "_hour",
@@ -84,9 +91,10 @@ class AuditLog:
         self._node_id = node_id
         self._waiting: deque[WaitingLine] = deque()
         self._recent: dict[tuple[object, ...], _Recent] = {}
-        self._of_principals: dict[str, int] = {}
+        self._of_principals: dict[AuditOutcome, dict[str, int]] = {}
         self._second_began_ms = clock.monotonic_ms()
         self._accesses: set[int] = set()
+        self._accesses_of: dict[str, int] = {}
         self._hour = clock.monotonic_ms() // HOUR_MS
         self._dropped_untold = 0
         self.dropped_count = 0
@@ -94,7 +102,10 @@ class AuditLog:
         self.on_waiting = _nobody
 
     def note(self, event: AuditEvent) -> None:
-        """Take an event, which gets a line now, or is counted in a later one."""
+        """Take an event, which gets a line now, or is counted in a later one.
+
+        Not for accesses that are allowed: see `note_access`.
+        """
         self.event_count += 1
         event = shortened(event)
         now_ms = self._clock.monotonic_ms()
@@ -106,40 +117,50 @@ class AuditLog:
             self._tell(recent.event, recent.repeated + 1, now_ms)
             recent.told_ms, recent.repeated = now_ms, 0
             return
-        if len(self._recent) >= RECENT_MAX:
-            self.sweep()
-            if len(self._recent) >= RECENT_MAX:
-                self._drop(1)
-                return
-        if self._tell(event, 1, now_ms):
+        if self._tell(event, 1, now_ms) and len(self._recent) < RECENT_MAX:
             self._recent[event.sameness] = _Recent(event, now_ms)
 
-    def drops(self, principal: str) -> bool:
+    def drops(self, principal: str, outcome: AuditOutcome) -> bool:
         """Whether a principal has had its lines of this second; then one more event is counted.
 
         Nothing more is made of such an event: a request may name thousands of resources.
         """
         if self._clock.monotonic_ms() - self._second_began_ms >= SECOND_MS:
             return False
-        if self._of_principals.get(cut(principal), 0) < LINES_OF_PRINCIPAL_MAX:
+        of_outcome = self._of_principals.get(outcome)
+        if of_outcome is None or of_outcome.get(cut(principal), 0) < _lines_max(outcome):
             return False
         self.event_count += 1
         self._drop(1)
         return True
 
-    def is_first_access(self, principal: str, operation: int, resource: tuple[int, str]) -> bool:
-        """Whether an allowed access is the first of its kind in this hour, which it is then."""
+    def is_access_told(self, principal: str, operation: int, resource: tuple[int, str]) -> bool:
+        """Whether an allowed access has its line of this hour, or will not have any."""
         hour = self._clock.monotonic_ms() // HOUR_MS
         if hour != self._hour:
             self._hour = hour
             self._accesses.clear()
-        access = hash((principal, operation, resource))  # names may be long
-        if access in self._accesses:
-            return False
-        if len(self._accesses) >= ACCESSES_MAX:
+            self._accesses_of.clear()
+        if hash((principal, operation, resource)) in self._accesses:  # names may be long
+            return True
+        if (
+            len(self._accesses) >= ACCESSES_MAX
+            or self._accesses_of.get(principal, 0) >= ACCESSES_OF_PRINCIPAL_MAX
+        ):
+            self.event_count += 1
             self._drop(1)
+            return True
+        return False
+
+    def note_access(
+        self, event: AuditEvent, principal: str, operation: int, resource: tuple[int, str]
+    ) -> bool:
+        """Take an allowed access without a line in this hour; returns whether it has one now."""
+        self.event_count += 1
+        if not self._tell(shortened(event), 1, self._clock.monotonic_ms()):
             return False
-        self._accesses.add(access)
+        self._accesses.add(hash((principal, operation, resource)))
+        self._accesses_of[principal] = self._accesses_of.get(principal, 0) + 1
         return True
 
     @property
@@ -206,16 +227,21 @@ class AuditLog:
         if now_ms - self._second_began_ms >= SECOND_MS:
             self._second_began_ms = now_ms
             self._of_principals.clear()
-        lines, principal = self._of_principals, event.source.principal
-        count = lines.get(principal, 0)
-        if count >= LINES_OF_PRINCIPAL_MAX or (not count and len(lines) >= PRINCIPALS_MAX):
+        lines = self._of_principals.setdefault(event.outcome, {})
+        who = event.source.principal
+        if event.kind is AuditKind.LOG_IN and event.outcome is AuditOutcome.FAILURE:
+            who = event.source.host
+        count = lines.get(who, 0)
+        if count >= _lines_max(event.outcome) or (not count and len(lines) >= PRINCIPALS_MAX):
             self._drop(repeated)
             return False
-        lines[principal] = count + 1
+        lines[who] = count + 1
         return self._wait(WaitingLine(event, self._clock.wall_ms(), repeated))
 
     def _wait(self, line: WaitingLine) -> bool:
-        if len(self._waiting) >= WAITING_MAX:
+        # What may be told later leaves half of the room to what may not.
+        is_later = line.event.outcome is AuditOutcome.ALLOWED
+        if len(self._waiting) >= (WAITING_MAX // 2 if is_later else WAITING_MAX):
             self._drop(line.repeated)
             return False
         self._waiting.append(line)
@@ -225,6 +251,12 @@ class AuditLog:
     def _drop(self, count: int) -> None:
         self.dropped_count += count
         self._dropped_untold += count
+
+
+def _lines_max(outcome: AuditOutcome) -> int:
+    """How many lines a second a principal has."""
+    is_done = outcome in (AuditOutcome.SUCCESS, AuditOutcome.ALLOWED)
+    return DONE_LINES_OF_PRINCIPAL_MAX if is_done else LINES_OF_PRINCIPAL_MAX
 
 
 def _nobody() -> None:

@@ -1,6 +1,6 @@
 """Whether a password is a user's: by the users of a configuration, or by stored SCRAM keys.
 
-Pure. Hashing takes milliseconds on purpose: `is_password_of` belongs in a thread.
+Pure. Hashing takes milliseconds on purpose: `fitting_keys` belongs in a thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,12 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-from barnabas_protocol.connection.sasl import ScramCredential, salted_password, scram_keys
+from barnabas_protocol.connection.sasl import (
+    ScramCredential,
+    ScramKeys,
+    salted_password,
+    scram_keys,
+)
 
 
 class ConfiguredUsers:
@@ -25,13 +30,13 @@ class ConfiguredUsers:
         return hmac.compare_digest(given, known or bytes(len(given))) and known is not None
 
 
-def is_password_of(mechanism: str, credential: ScramCredential, password: str) -> bool:
-    """Whether a password fits one of the keys of a credential, or of a decoy."""
+def fitting_keys(mechanism: str, credential: ScramCredential, password: str) -> ScramKeys | None:
+    """The keys of a credential, or of a decoy, that a password fits; None where it fits none."""
     salted = salted_password(mechanism, password, credential.salt, credential.iterations)
     stored_key = scram_keys(mechanism, salted).stored_key
     # All of them, whichever fits: in the same time.
     fits = [hmac.compare_digest(stored_key, keys.stored_key) for keys in credential.keys]
-    return any(fits)
+    return credential.keys[fits.index(True)] if any(fits) else None
 
 
 def _digest(password: str) -> bytes:

@@ -15,13 +15,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.listeners import Endpoint
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.tls_settings import tls_settings
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metrics.sample import Sample
 
 if TYPE_CHECKING:
-    from barnabas_broker.security.tls.listener_tls import ListenerTls
+    from barnabas_broker.security.tls.listener_tls import ListenerTls, LoadedTls
 
 _log = logging.getLogger(__name__)
 
@@ -74,23 +75,41 @@ class BrokerTls:
 
         A listener that cannot keeps what it has, and tells why.
         """
-        config = self._config
-        for endpoint in config.listeners:
-            tls = self.by_listener.get(endpoint.name)
-            if tls is None:
-                continue
+        for endpoint, tls in self._by_endpoint():
             try:
-                settings = tls_settings(
-                    endpoint.name,
-                    endpoint.security_protocol,
-                    values,
-                    is_of_brokers=tls is self.of_brokers,
-                )
                 async with self._changing:
-                    if settings != tls.loaded.settings:
-                        tls.replace(await run(tls.prepare, settings, self._clock.wall_ms()))
+                    renewed = await self._prepared(endpoint, tls, values, run)
+                    if renewed is not None:
+                        tls.replace(renewed)
             except ConfigError as error:
                 tls.refuse(str(error))
+
+    async def check(self, values: Mapping[str, str], run: Run) -> None:
+        """Try other settings without using them. Raises: ConfigError where they cannot serve."""
+        for endpoint, tls in self._by_endpoint():
+            await self._prepared(endpoint, tls, values, run)
+
+    def _by_endpoint(self) -> list[tuple[Endpoint, ListenerTls]]:
+        found = self.by_listener
+        return [(one, found[one.name]) for one in self._config.listeners if one.name in found]
+
+    async def _prepared(
+        self, endpoint: Endpoint, tls: ListenerTls, values: Mapping[str, str], run: Run
+    ) -> LoadedTls | None:
+        """What a listener would have with other settings, None where they are the same ones.
+
+        Raises: ConfigError.
+        """
+        settings = tls_settings(
+            endpoint.name,
+            endpoint.security_protocol,
+            values,
+            is_of_brokers=tls is self.of_brokers,
+        )
+        if settings == tls.loaded.settings:
+            return None
+        renewed: LoadedTls = await run(tls.prepare, settings, self._clock.wall_ms())
+        return renewed
 
     def status(self) -> dict[str, Any]:
         """What `/status` shows of each listener with TLS."""

@@ -11,8 +11,10 @@ Source: SEC-5, SEC-6; KIP-226 for changes by AlterConfigs.
 
 from __future__ import annotations
 
+import errno
 import logging
 import ssl
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,10 +277,20 @@ def read_files(paths: Iterable[str]) -> dict[str, bytes]:
             versions[folder] = link.resolve() if link.is_symlink() else folder
         place = versions[folder] / Path(path).name
         try:
-            with (place if place.exists() else Path(path)).open("rb") as file:
-                content[path] = file.read(FILE_BYTES_MAX + 1)
+            content[path] = _read(place if place.exists() else Path(path))
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from None
         if len(content[path]) > FILE_BYTES_MAX:
             raise ConfigError(f"{path} has more than {FILE_BYTES_MAX} bytes")
     return content
+
+
+def _read(path: Path) -> bytes:
+    """What a file has, up to one byte too many. Raises: OSError, also for what is no file.
+
+    Settings name it, and reading a pipe would take its thread for as long as nobody writes.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no file")
+    with path.open("rb") as file:
+        return file.read(FILE_BYTES_MAX + 1)

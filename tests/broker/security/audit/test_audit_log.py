@@ -14,11 +14,14 @@ from barnabas_broker.security.audit.audit_event import (
     line_of,
 )
 from barnabas_broker.security.audit.audit_log import (
-    ACCESSES_MAX,
+    ACCESSES_OF_PRINCIPAL_MAX,
+    DONE_LINES_OF_PRINCIPAL_MAX,
     HOUR_MS,
     LINES_OF_PRINCIPAL_MAX,
+    PRINCIPALS_MAX,
     RECENT_MAX,
     WAITING_MAX,
+    AuditLog,
     WaitingLine,
 )
 from tests.broker.security.audit.audit_events import ALICE, START_MS, audit_log, denied
@@ -140,15 +143,79 @@ def test_lines_that_nobody_takes_are_bounded() -> None:
     assert log.dropped_count >= told - WAITING_MAX
 
 
+def accessed(log: AuditLog, user: str, topic: str) -> bool:
+    """An allowed access; returns whether it has a line."""
+    access = user, 3, (2, topic)
+    if log.is_access_told(*access):
+        return False
+    event = denied(topic, AuditSource(principal=user))._replace(outcome=AuditOutcome.ALLOWED)
+    return log.note_access(event, *access)
+
+
 def test_an_allowed_access_is_told_once_in_an_hour() -> None:
-    """SEC-71: per principal, operation and resource; the memory of it is bounded."""
+    """SEC-71: per principal, operation and resource."""
     log, clock = audit_log()
-    assert log.is_first_access("User:a", 3, (2, "t"))
-    assert not log.is_first_access("User:a", 3, (2, "t"))
-    assert log.is_first_access("User:b", 3, (2, "t"))
-    assert log.is_first_access("User:a", 4, (2, "t"))
+    assert accessed(log, "User:a", "t")
+    assert not accessed(log, "User:a", "t")
+    assert accessed(log, "User:b", "t")
+    assert accessed(log, "User:a", "s")
     clock.advance(HOUR_MS)
-    assert log.is_first_access("User:a", 3, (2, "t"))
-    for number in range(ACCESSES_MAX + 10):
-        log.is_first_access("User:a", 3, (2, f"t{number}"))
-    assert log.dropped_count == 11
+    assert accessed(log, "User:a", "t")
+
+
+def test_accesses_of_one_principal_leave_room_for_those_of_others() -> None:
+    """SEC-71: who may read whatever begins with something can invent any number of topics."""
+    log, clock = audit_log()
+    for number in range(ACCESSES_OF_PRINCIPAL_MAX + 10):
+        if number % DONE_LINES_OF_PRINCIPAL_MAX == 0:
+            clock.advance(1_000)
+            log.take()
+        accessed(log, "User:a", f"t{number}")
+    assert log.dropped_count == 10
+    assert accessed(log, "User:b", "t")
+
+
+def test_an_access_without_a_line_gets_one_later() -> None:
+    """SEC-71: nobody reads in peace behind what he has read before in the same second."""
+    log, clock = audit_log()
+    for number in range(DONE_LINES_OF_PRINCIPAL_MAX):
+        assert accessed(log, "User:a", f"t{number}")
+    assert log.drops("User:a", AuditOutcome.ALLOWED)
+    assert not accessed(log, "User:a", "payroll")
+    clock.advance(1_000)
+    assert accessed(log, "User:a", "payroll")
+
+
+def test_nobody_hides_what_he_does_behind_what_he_is_refused() -> None:
+    """SEC-71: a hundred denials, then the deletion; the deletion has its line."""
+    log, _ = audit_log()
+    for number in range(2 * LINES_OF_PRINCIPAL_MAX):
+        log.note(denied(f"t{number}"))
+    log.take()
+    deletion = AuditEvent(AuditKind.ADMIN, AuditOutcome.SUCCESS, ALICE, resource="TOPIC:payroll")
+    log.note(deletion)
+    assert accessed(log, ALICE.principal, "payroll")
+    assert [line.event.resource for line in log.take()] == ["TOPIC:payroll"] * 2
+
+
+def test_failed_log_ins_by_invented_names_hide_nobody_s() -> None:
+    """SEC-71: names are bounded by the address that sends them."""
+    log, _ = audit_log()
+    for number in range(2 * PRINCIPALS_MAX):
+        source = AuditSource(principal=f"User:u{number}", host="6.6.6.6")
+        log.note(AuditEvent(AuditKind.LOG_IN, AuditOutcome.FAILURE, source))
+    log.note(AuditEvent(AuditKind.LOG_IN, AuditOutcome.FAILURE, ALICE))
+    lines = log.take()
+    assert len(lines) == LINES_OF_PRINCIPAL_MAX + 1
+    assert lines[-1].event.source == ALICE
+
+
+def test_events_that_differ_are_told_when_no_more_are_remembered() -> None:
+    """SEC-71: what is full is the memory of repetitions."""
+    log, _ = audit_log()
+    for number in range(RECENT_MAX):
+        user = AuditSource(principal=f"User:u{number // LINES_OF_PRINCIPAL_MAX}")
+        log.note(denied(f"t{number}", user))
+    log.take()
+    log.note(denied("a"))
+    assert [line.event.source for line in log.take()] == [ALICE]

@@ -307,7 +307,7 @@ def test_handshakes_at_once_follow_from_what_the_key_costs(tmp_path: Path) -> No
 
 
 def test_a_renewed_pair_is_taken_over_and_the_old_context_stays_as_it_was(files: Files) -> None:
-    """SEC-5, SEC-6: one reference is swapped; connections that are open keep theirs."""
+    """SEC-5, SEC-6, CFG-9: one reference is swapped; connections that are open keep theirs."""
     tls = loaded(files.settings(client_auth="required"), is_of_brokers=True)
     server, client = tls.server, tls.client
     assert not tls.poll(NOW_MS)
@@ -413,3 +413,13 @@ def test_another_name_needs_leave(files: Files) -> None:
     assert tls.server is renewed.server
     with pytest.raises(ConfigError, match="cannot be added or removed"):
         tls.prepare(files.settings(truststore_file=None), NOW_MS)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    """SEC-5: settings come from requests, too; a pipe would hold its thread up for good."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = {"pipe": str(pipe), "device": os.devnull, "directory": str(tmp_path)}[kind]
+    with pytest.raises(ConfigError, match=r"cannot be read: (it is no file|Is a directory)"):
+        read_files([path])

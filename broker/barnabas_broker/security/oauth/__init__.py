@@ -1,1 +1,0 @@
-"""Bearer tokens: JSON Web Tokens, the keys that sign them, and whether one is good."""
