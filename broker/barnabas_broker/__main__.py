@@ -24,6 +24,7 @@ from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.manager.log_identity import IdentityError, NoLogDirectoryError
 from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.server import Server
+from barnabas_protocol.records.compression import load_codecs
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ def serve(properties: Mapping[str, str], on_ready: OnReady | None = None) -> int
     `on_ready` is called on its loop when it serves. Raises: one of START_ERRORS.
     """
     allow_many_open_files()
+    load_codecs()  # before files can run out
     return uvloop.run(_run(properties, on_ready))
 
 

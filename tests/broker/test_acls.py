@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from barnabas_broker.security.authorizer import AccessQuestion
 from barnabas_broker.security.principal import Principal
 from barnabas_broker.server import Server
 from barnabas_client.admin.values.acls import AclBinding, AclFilter
@@ -25,7 +26,9 @@ def allows(server: Server, operation: AclOperation, name: str) -> bool:
     """What a broker's authorizer answers."""
     authorizer = server.authorizer
     assert authorizer is not None
-    return authorizer.is_allowed(ALICE, "10.0.0.1", operation, AclResourceType.TOPIC, name)
+    return authorizer.is_allowed(
+        AccessQuestion(ALICE, "10.0.0.1", operation, AclResourceType.TOPIC, name)
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -241,3 +241,23 @@ def test_keys_that_are_no_keys_fail_the_start(tmp_path: Path) -> None:
                     pass
 
     asyncio.run(run())
+
+
+def test_a_broker_without_an_api_server_says_only_that(
+    tmp_path: Path, tls: TlsFiles, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEC-29: a start that fails early has nothing to stop."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    settings = {
+        **PODS,
+        "listener.name.sasl.barnabas.ssl.certificate.file": str(tls.broker_certificate),
+        "listener.name.sasl.barnabas.ssl.key.file": str(tls.broker_key),
+    }
+
+    async def run() -> None:
+        with pytest.raises(ConfigError, match=r"arbiter\.kubernetes\.server is needed"):
+            async with running_broker(tmp_path / "data", **settings):
+                pass
+
+    asyncio.run(run())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

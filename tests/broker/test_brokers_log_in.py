@@ -153,6 +153,14 @@ def test_a_broker_is_the_user_whose_principal_is_its_own() -> None:
         ({"listener.name.replication.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN"}, "PLAIN"),
         ({"listener.name.replication.connections.max.reauth.ms": "60000"}, "reauth"),
         ({"listener.security.protocol.map": None}, "has no SASL"),
+        ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "REPLICATION has SCRAM-SHA-512"),
+        (
+            {
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+                "listener.security.protocol.map": None,
+            },
+            "brokers do not log in here",
+        ),
     ],
 )
 def test_a_log_in_that_could_not_last_is_refused_at_the_start(
@@ -161,3 +169,12 @@ def test_a_log_in_that_could_not_last_is_refused_at_the_start(
     given = {**settings(tmp_path), "barnabas.allow.plain.without.tls": "true", **change}
     with pytest.raises(ConfigError, match=complaint):
         BrokerConfig.parse({key: value for key, value in given.items() if value is not None})
+
+
+@pytest.mark.parametrize("given", [None, "GSSAPI", "SCRAM-SHA-256", "scram-sha-512"])
+def test_brokers_log_in_by_the_mechanism_that_is_named(tmp_path: Path, given: str | None) -> None:
+    """SEC-61: GSSAPI, Kafka's default, stands for the first of their listener."""
+    more = {} if given is None else {"sasl.mechanism.inter.broker.protocol": given}
+    config = BrokerConfig.parse(settings(tmp_path, mechanism="SCRAM-SHA-256,SCRAM-SHA-512") | more)
+    expected = "SCRAM-SHA-512" if given == "scram-sha-512" else "SCRAM-SHA-256"
+    assert config.sasl_mechanism_inter_broker_protocol == expected

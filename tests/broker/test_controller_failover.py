@@ -45,7 +45,9 @@ def test_every_broker_creates_topics_and_gives_ids_that_are_nobody_else_s(tmp_pa
 def test_requests_that_wait_while_the_controller_moves_are_answered(tmp_path: Path) -> None:
     """CTL-15: not with NOT_CONTROLLER: a client of another broker need not know who it is.
 
-    The cluster is so young that the controller has no other members beside it yet.
+    What was on its way to the controller when that closed its connections is not known to be
+    carried out, and is not repeated (decision 0019): REQUEST_TIMED_OUT says so. The cluster is so
+    young that the controller has no other members beside it yet.
     """
 
     async def run() -> None:
@@ -53,17 +55,18 @@ def test_requests_that_wait_while_the_controller_moves_are_answered(tmp_path: Pa
             old = controller_of(servers)
             others = [server for server in servers if server is not old]
             stopping = asyncio.create_task(old.stop())
-            number, codes = 0, set[int]()
+            made, in_doubt, number = set[str](), set[str](), 0
             while not (stopping.done() and number >= 20):
-                result = await create(others[number % 2], f"t{number}")
-                # An answer that was lost with the controller: the second attempt finds the topic.
-                assert result.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
-                codes.add(result.error_code)
+                name = f"t{number}"
+                result = await create(others[number % 2], name)
+                assert result.error_code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+                (in_doubt if result.error_code else made).add(name)
                 number += 1
             await stopping
-            assert 0 in codes
+            assert made
             new = controller_of(others)
-            assert set(new.image.topics.by_name) == {f"t{made}" for made in range(number)}
+            found = set(new.image.topics.by_name)
+            assert made <= found <= made | in_doubt
             assert new.image.epoch > 1
 
     asyncio.run(run())

@@ -124,6 +124,24 @@ def test_a_page_after_a_topic_that_is_gone_begins_with_partition_0(
     with_named(tmp_path, None, work)
 
 
+def test_a_page_is_no_longer_for_a_cursor_behind_its_topic(tmp_path: Path) -> None:
+    """Key 75: partitions that there are not make no room for others; a page held up the loop."""
+
+    async def work(authorizer: MemoryAuthorizer, client: RawClient, named: Named) -> None:
+        for name in ("a", "b"):
+            await create_topic(client, name, 3)
+        request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+            response_partition_limit=2,
+            cursor=describe_topic_partitions.Cursor(topic_name="a", partition_index=2**31 - 1),
+        )
+        response = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+        assert {one.name: len(one.partitions) for one in response.topics} == {"a": 0, "b": 2}
+        cursor = response.next_cursor
+        assert (cursor.topic_name, cursor.partition_index) == ("b", 2)
+
+    with_named(tmp_path, None, work)
+
+
 def test_topics_are_made_on_demand_for_who_may_create_them(tmp_path: Path) -> None:
     """SEC-46: CREATE on the cluster or the topic; without, the id is zero and nothing is made."""
 

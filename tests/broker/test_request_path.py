@@ -7,9 +7,9 @@ from handbook.request_path import measure
 
 # Modules of ours that a request runs through, and calls from one of them into another.
 LIMITS = {
-    "produce, acks=all": (25, 60),
-    "fetch": (20, 50),
-    "offset commit": (44, 110),
+    "produce, acks=all": (24, 56),
+    "fetch": (20, 46),
+    "offset commit": (43, 104),
 }
 
 

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.metadata.image import RESOURCE_BROKER
 from barnabas_broker.server import Server
 from barnabas_client import Consumer, Producer
-from tests.support.broker_settings import alter
+from barnabas_client.admin import Admin
+from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+from barnabas_client.errors import BarnabasError
+from barnabas_protocol.errors import ErrorCode
+from tests.support.broker_settings import alter, alter_all
 from tests.support.in_process_broker import broker_on, eventually, running_broker
 from tests.support.in_process_cluster import CLUSTER_ID
+from tests.support.memory_authorizer import MemoryAuthorizer
 from tests.support.raw_client import RawClient
 from tests.support.tls_files import TlsFiles
 
@@ -140,6 +147,7 @@ def test_brokers_reach_one_another_by_tls_with_certificates(
             await produce_and_read(client_settings(files, servers[0], certificate=True))
             seen = set().union(*(principals(server, "REPLICATION") for server in servers))
             assert seen == {f"User:CN={HOST}"}
+            await bad_keys_are_refused(client_settings(files, servers[0], certificate=True))
         finally:
             for server in servers:
                 await server.stop()
@@ -147,10 +155,21 @@ def test_brokers_reach_one_another_by_tls_with_certificates(
     uvloop.run(run())
 
 
+async def bad_keys_are_refused(client: dict[str, str]) -> None:
+    """Each broker tries what is meant for itself, also where another is the controller."""
+    async with Admin(**client) as admin:
+        for node_id in range(2):
+            key = "listener.name.ssl.barnabas.ssl.key.file"
+            broker = ConfigResource.broker(node_id)
+            outcome = await admin.configs.alter({broker: [ConfigChange.set(key, "/none")]})
+            with pytest.raises(BarnabasError, match="/none cannot be read"):
+                outcome.unwrap()
+
+
 def test_an_administrator_renews_a_certificate_by_another_path(
     tmp_path: Path, files: TlsFiles
 ) -> None:
-    """SEC-5: KIP-226; what cannot serve is told in `/status`, and the old stays."""
+    """SEC-5: KIP-226; what cannot serve is refused, and told in `/status` where it got through."""
 
     async def run() -> None:
         key, certificate = (
@@ -174,12 +193,25 @@ def test_an_administrator_renews_a_certificate_by_another_path(
                 await producer.flush()
                 async with await RawClient.connect(open_port, HOST) as client:
                     assert await alter(client, "ssl.keystore.location", "0", "x") != 0
-                    assert await alter(client, certificate, "0", str(other.broker_certificate)) == 0
-                    await until(lambda: tls.failed_reloads == 1)
+                    for name, path in (
+                        (certificate, other.broker_certificate),
+                        (key, other.broker_key),
+                        (key, tmp_path / "none"),
+                        (certificate, None),
+                    ):
+                        value = None if path is None else str(path)
+                        outcome = await alter(client, name, "0", value)
+                        # Its own file is there beneath what is deleted.
+                        assert (outcome == ErrorCode.INVALID_REQUEST) == (path is not None)
+                    assert not server.image.config_overrides(RESOURCE_BROKER, "0")
+                    # As where the request came to another broker.
+                    values = {**server.dynamic.values, key: str(other.broker_key)}
+                    await server.tls.take_over(values, RealDisk().run)
                     refused = server.status()["tls"]["OUT"]["refused"]
                     assert "the key is not that of the certificate" in refused
                     assert tls.loaded.material.fingerprint == before
-                    assert await alter(client, key, "0", str(other.broker_key)) == 0
+                    both = {key: str(other.broker_key), certificate: str(other.broker_certificate)}
+                    assert await alter_all(client, "0", both) == ErrorCode.NONE
                     await until(lambda: tls.loaded.material.fingerprint != before)
                     assert server.status()["tls"]["OUT"]["refused"] is None
                 await producer.send("topic", b"2")  # by the connection that it has
@@ -189,6 +221,32 @@ def test_an_administrator_renews_a_certificate_by_another_path(
                 await producer.flush()
 
     uvloop.run(run())
+
+
+def test_who_may_not_change_settings_learns_nothing_of_files(
+    tmp_path: Path, files: TlsFiles
+) -> None:
+    """SEC-5, SEC-46: rights come first, whatever a path leads to."""
+
+    async def run() -> None:
+        async with running_broker(
+            tmp_path / "data",
+            MemoryAuthorizer(),
+            **{
+                "listeners": f"OUT://{HOST}:0,OPEN://{HOST}:0,REPLICATION://127.0.0.1:0",
+                "listener.security.protocol.map": "OUT:SSL,OPEN:PLAINTEXT",
+                "listener.name.out.barnabas.ssl.key.file": str(files.broker_key),
+                "listener.name.out.barnabas.ssl.certificate.file": str(files.broker_certificate),
+            },
+        ) as server:
+            open_port = server.listeners.named("OPEN").port
+            async with await RawClient.connect(open_port, HOST) as client:
+                for path in (files.broker_key, tmp_path / "none", tmp_path):
+                    name = "listener.name.out.barnabas.ssl.key.file"
+                    outcome = await alter(client, name, "0", str(path))
+                    assert outcome == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    asyncio.run(run())
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -9,6 +9,7 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import (
     describe_producers,
     describe_transactions,
+    fetch,
     list_transactions,
     produce,
     write_txn_markers,
@@ -44,6 +45,29 @@ def with_producer(tmp_path, version, work, **properties):
             await work(server, client, producer)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("replica_id", [-2, -3, -(2**31)])
+def test_no_client_reads_what_is_not_committed(tmp_path, replica_id):
+    """TXL-7: whoever is no broker is a consumer, whatever it calls itself."""
+
+    async def work(server, client, producer):
+        await producer.add(TOPIC, 0)
+        assert await producer.write(TOPIC, b"open") == ErrorCode.NONE
+        partition = fetch.FetchPartition(partition=0, partition_max_bytes=1 << 20)
+        request = fetch.FetchRequest(
+            replica_id=replica_id,
+            max_bytes=1 << 20,
+            isolation_level=1,
+            topics=[fetch.FetchTopic(topic=TOPIC, partitions=[partition])],
+        )
+        response = await client.call(ApiKey.FETCH, 12, request)
+        (data,) = response.responses[0].partitions
+        assert (data.error_code, data.last_stable_offset) == (0, 0)
+        assert not bytes(data.records or b"")
+        assert await producer.end(commits=False) == ErrorCode.NONE
+
+    with_producer(tmp_path, V1, work)
 
 
 async def ends_visibly(producer, client, *, commits):
@@ -94,6 +118,19 @@ def test_committed_records_show_and_aborted_ones_do_not(tmp_path, version):
         assert (await read(client, TOPIC))[0] == [b"one", b"two", b"three"]
 
     with_producer(tmp_path, version, work)
+
+
+def test_next_transaction_waits_for_the_end_of_the_one_before_and_no_longer(tmp_path):
+    """TXL-11: where the coordinator is the same broker, its backoff is only the longest wait."""
+
+    async def work(server, client, producer):
+        async with asyncio.timeout(30):
+            for number in range(20):
+                assert await producer.write(TOPIC, b"%d" % number) == ErrorCode.NONE
+                assert await producer.end(commits=True) == ErrorCode.NONE
+
+    backoff = {f"add.partitions.to.txn.retry.backoff{end}.ms": "60000" for end in ("", ".max")}
+    with_producer(tmp_path, V2, work, **backoff)
 
 
 @versions
@@ -297,6 +334,18 @@ def test_partitions_are_added_all_or_none(tmp_path, code):
     with_producer(tmp_path, V1, work)
 
 
+def test_who_has_not_begun_a_transaction_counts_as_open_for_ever(tmp_path):
+    """TXN-10: as in Apache Kafka, which takes "no time" for a moment long ago."""
+
+    async def work(server, client, producer):
+        for least_ms, found in ((-1, ["tx-1"]), (3_600_000, ["tx-1"])):
+            request = list_transactions.ListTransactionsRequest(duration_filter=least_ms)
+            listed = await client.call(ApiKey.LIST_TRANSACTIONS, 2, request)
+            assert [one.transactional_id for one in listed.transaction_states] == found
+
+    with_producer(tmp_path, V2, work)
+
+
 def test_transactions_are_described_and_listed_as_tools_want_it(tmp_path):
     """TXN-10."""
 
@@ -335,12 +384,14 @@ def test_transactions_are_described_and_listed_as_tools_want_it(tmp_path):
             ),
         )
         assert listed.unknown_state_filters == ["Nonsense"]
-        bad = await client.call(
-            ApiKey.LIST_TRANSACTIONS,
-            2,
-            list_transactions.ListTransactionsRequest(transactional_id_pattern="("),
-        )
-        assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        # The last two took the loop for 0.2 s.
+        for pattern in ("(", "a" * 1_001, r"(\pL|\pN|\pS){100}" * 3, r"\pL" * 330):
+            bad = await client.call(
+                ApiKey.LIST_TRANSACTIONS,
+                2,
+                list_transactions.ListTransactionsRequest(transactional_id_pattern=pattern),
+            )
+            assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
     with_producer(tmp_path, V2, work)
 

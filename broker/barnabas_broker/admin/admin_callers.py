@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas_broker.admin.admin_access import bearer_token
 from barnabas_broker.admin.admin_tokens import TokenFile
 from barnabas_broker.config.parse import BrokerConfig
-from barnabas_broker.env.clock import Clock
+from barnabas_broker.env.clock import Clock, SystemClock
+from barnabas_broker.network.limited_lines import LimitedLines
 from barnabas_broker.network.login_verdicts import TokenVerifier
 from barnabas_broker.security.principal import ANONYMOUS, Principal
 
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 TOKEN_LENGTH_MAX: Final = 16 * 1024
 _FROM: Final = "admin"
 """All callers together have the share of one address in the verification of tokens."""
+
+OF_TOKEN_FILE: Final = "admin.http.token.file"
+"""Whoever has one of its tokens."""
 
 VerifyToken = Callable[[str], Awaitable[Principal | None]]
 
@@ -40,6 +44,7 @@ class AdminCallers:
         tokens: TokenFile | None = None,
         principal_of: Callable[[Any], Principal | None] | None = None,
         verify_token: VerifyToken | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`principal_of` tells who has shown a certificate on a connection of TLS.
 
@@ -49,32 +54,36 @@ class AdminCallers:
         self._tokens = tokens
         self._principal_of = principal_of
         self._verify_token = verify_token
+        self._lines = LimitedLines(logger, clock or SystemClock())
         self.refused_count = 0
 
-    async def admits(self, connection: Any, authorization: str | None) -> bool:
-        """Whether a request may pass, by its connection (`ssl_object`) and its header."""
-        is_admitted = self._has_certificate(connection) or await self._has_token(authorization)
-        self.refused_count += not is_admitted
-        return is_admitted
+    async def caller(self, connection: Any, authorization: str | None) -> str | None:
+        """Who sends a request, by its connection (`ssl_object`) and its header; None: nobody."""
+        name = self._of_certificate(connection) or await self._of_token(authorization)
+        self.refused_count += name is None
+        return name
 
-    def _has_certificate(self, connection: Any) -> bool:
+    def _of_certificate(self, connection: Any) -> str | None:
         if connection is None or self._principal_of is None:
-            return False
+            return None
         try:
-            return self._principal_of(connection) in self._principals
+            return self._named(self._principal_of(connection))
         except ValueError as error:  # a name that cannot be read, or that no rule maps
-            logger.warning("a certificate is nobody's on the admin HTTP: %s", error)
-            return False
+            self._lines.write(
+                "certificate", "a certificate is nobody's on the admin HTTP: %s", str(error)
+            )
+            return None
 
-    async def _has_token(self, authorization: str | None) -> bool:
+    async def _of_token(self, authorization: str | None) -> str | None:
         token = bearer_token(authorization)
         if token is None or len(token) > TOKEN_LENGTH_MAX:
-            return False
+            return None
         if self._tokens is not None and await asyncio.to_thread(self._tokens.has, token):
-            return True
-        if self._verify_token is None:
-            return False
-        return await self._verify_token(token) in self._principals
+            return OF_TOKEN_FILE
+        return None if self._verify_token is None else self._named(await self._verify_token(token))
+
+    def _named(self, principal: Principal | None) -> str | None:
+        return str(principal) if principal in self._principals else None
 
 
 def admin_callers(
@@ -107,4 +116,5 @@ def admin_callers(
         tokens=None if path is None else TokenFile(path),
         principal_of=principal_of,
         verify_token=owner_of if verifier is not None else None,
+        clock=clock,
     )

@@ -19,6 +19,8 @@ from barnabas_broker.admin.admin_callers import AdminCallers
 from barnabas_broker.admin.admin_connections import AdminConnections
 from barnabas_broker.admin.admin_sockets import BACKLOG, TlsPort, listen_at
 from barnabas_broker.metrics.collector import MetricsCollector
+from barnabas_broker.security.audit.audit import Audit
+from barnabas_broker.security.audit.audit_event import AuditSource
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -30,9 +32,22 @@ SHUTDOWN_SECONDS = 1.0
 TIMEOUT_DIGITS_MAX = 9
 _CHANGING = frozenset(("/drain", "/undrain"))
 
-Drain = Callable[[int | None], Awaitable[Mapping[str, Any]]]
+_NO_CONSOLE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Barnabas</title></head><body>
+<h1>Barnabas</h1>
+<p>This is the admin port of a broker: <a href="/status">status</a>,
+<a href="/metrics">metrics</a>.</p>
+<p>The console is a process of its own. Start one, then open http://127.0.0.1:9640/</p>
+<pre>barnabas console --bootstrap-server HOST:PORT</pre>
+<p>With the broker's setting <code>console.url</code> this page leads there.</p>
+</body></html>
+"""
+
+_LISTENER = "ADMIN"
+
+Drain = Callable[[int | None, AuditSource], Awaitable[Mapping[str, Any]]]
 """Starts the drain, waits at most for the given milliseconds, says how far it is."""
-Undrain = Callable[[], Awaitable[Mapping[str, Any]]]
+Undrain = Callable[[AuditSource], Awaitable[Mapping[str, Any]]]
 """Takes a drain back and says what the broker does now."""
 
 
@@ -53,14 +68,18 @@ class AdminServer:
         callers: AdminCallers | None = None,
         tls: TlsPort | None = None,
         socket_path: str | None = None,
+        console_url: str | None = None,
+        audit: Audit | None = None,
     ) -> None:
         """Make one that does not listen yet; an empty host means every interface.
 
-        Without `callers` whoever reaches the port may read.
+        Without `callers` whoever reaches the port may read. `audit` is told who is refused.
         """
+        self._audit = audit
         self._callers = callers
         self._tls = tls
         self._socket_path = socket_path
+        self._console_url = console_url
         self._unix: asyncio.Server | None = None
         self._drain = drain
         self._undrain = undrain
@@ -108,19 +127,25 @@ class AdminServer:
                 body, content_type = self._collector.render(*arguments)
             return web.Response(body=body, headers={"Content-Type": content_type})
 
+        async def index(request: web.Request) -> web.Response:
+            return _first_page(self._console_url)
+
         async def drain(request: web.Request) -> web.Response:
-            return await _drain(request, self._drain)
+            return await _drain(request, self._drain, request[source_key])
 
         async def undrain(request: web.Request) -> web.Response:
-            return await _undrain(self._undrain)
+            return await _undrain(self._undrain, request[source_key])
+
+        source_key = web.RequestKey("source", AuditSource)
 
         @web.middleware
         async def guarded(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            return await self._guarded(request, handler)
+            return await self._guarded(request, handler, source_key)
 
         application = web.Application(middlewares=[guarded])
+        application.router.add_get("/", index)
         application.router.add_get("/live", live)
         application.router.add_get("/ready", ready)
         application.router.add_get("/status", status)
@@ -167,24 +192,27 @@ class AdminServer:
         self,
         request: "web.Request",
         handler: Callable[["web.Request"], Awaitable["web.StreamResponse"]],
+        source_key: "web.RequestKey[AuditSource]",
     ) -> "web.StreamResponse":
         """Answer what the rules let pass; its connection counts as busy meanwhile."""
 
         transport = request.transport
         self.connections.begin(transport)
         try:
-            refused = await self._refused(request)
+            refused, request[source_key] = await self._refused(request)
             return await handler(request) if refused is None else refused
         finally:
             self.connections.end(transport)
 
-    async def _refused(self, request: "web.Request") -> "web.Response | None":
-        """The answer to a request that may not pass; None where it may."""
+    async def _refused(self, request: "web.Request") -> "tuple[web.Response | None, AuditSource]":
+        """The answer to a request that may not pass, None where it may; and who sends it."""
         from aiohttp import web
 
         transport, origin = request.transport, request.headers.get("Origin")
         own = None if transport is None else transport.get_extra_info("sockname")
+        source = AuditSource(host=request.remote or "", listener=_LISTENER)
         if transport is not None and _is_unix(transport):
+            source = AuditSource(host="unix", listener=_LISTENER)
             reason = page_refusal(origin)
         elif self._callers is None:
             reason = refusal(
@@ -198,13 +226,14 @@ class AdminServer:
             reason = page_refusal(origin)
             if reason is None and needs_caller(request.path, request.method):
                 shown = None if transport is None else transport.get_extra_info("ssl_object")
-                if not await self._callers.admits(shown, request.headers.get("Authorization")):
-                    return web.Response(
-                        status=401,
-                        text="show a certificate or a token that admin.http.* names\n",
-                        headers={"WWW-Authenticate": "Bearer"},
-                    )
-        return None if reason is None else web.Response(status=403, text=f"{reason}\n")
+                name = await self._callers.caller(shown, request.headers.get("Authorization"))
+                source = source._replace(principal=name or "")
+                if name is None:
+                    if self._audit is not None:
+                        self._audit.log_in(source, failure="no certificate or token that is named")
+                    return _unknown_caller(), source
+        refused = None if reason is None else web.Response(status=403, text=f"{reason}\n")
+        return refused, source
 
     async def stop(self) -> None:
         """Close the port and what is connected to it."""
@@ -228,7 +257,32 @@ def _probe(holds: bool, word: str) -> "web.Response":
     )
 
 
-async def _drain(request: "web.Request", drain: Drain | None) -> "web.Response":
+def _first_page(console_url: str | None) -> "web.Response":
+    """The way to the console (CON-133)."""
+    from aiohttp import web
+
+    if console_url is not None:
+        return web.Response(status=302, headers={"Location": console_url})
+    return web.Response(
+        text=_NO_CONSOLE,
+        content_type="text/html",
+        headers={"Content-Security-Policy": "default-src 'none'"},
+    )
+
+
+def _unknown_caller() -> "web.Response":
+    from aiohttp import web
+
+    return web.Response(
+        status=401,
+        text="show a certificate or a token that admin.http.* names\n",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+async def _drain(
+    request: "web.Request", drain: Drain | None, source: AuditSource
+) -> "web.Response":
     """200 with how far the drain is, also when its time was over: a hook must not fail."""
     from aiohttp import web
 
@@ -239,15 +293,15 @@ async def _drain(request: "web.Request", drain: Drain | None) -> "web.Response":
         return web.Response(status=400, text="timeout is a number of seconds\n")
     if drain is None:
         return web.Response(status=503, text="not running\n")
-    told = await drain(None if text is None else int(text) * 1000)
+    told = await drain(None if text is None else int(text) * 1000, source)
     return web.Response(text=json.dumps(told, indent=2) + "\n", content_type="application/json")
 
 
-async def _undrain(undrain: Undrain | None) -> "web.Response":
+async def _undrain(undrain: Undrain | None, source: AuditSource) -> "web.Response":
     """200 with what the broker does now."""
     from aiohttp import web
 
     if undrain is None:
         return web.Response(status=503, text="not running\n")
-    text = json.dumps(await undrain(), indent=2) + "\n"
+    text = json.dumps(await undrain(source), indent=2) + "\n"
     return web.Response(text=text, content_type="application/json")

@@ -14,6 +14,7 @@ import socket
 import ssl
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -45,13 +46,23 @@ class TlsPort:
 
         def accepted(connection: socket.socket) -> None:
             if len(self._handshakes) >= HANDSHAKES_MAX:
-                next(iter(self._handshakes)).cancel()
+                self._cut(next(iter(self._handshakes)))
             task = asyncio.get_running_loop().create_task(self._serve(make, connection))
             self._handshakes[task] = None
-            task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+            task.add_done_callback(partial(self._ended, connection))
 
         self._bound = await self._network.listen_sockets(accepted, host, port, backlog=BACKLOG)
         return self._bound.port
+
+    def _cut(self, handshake: asyncio.Task[None]) -> None:
+        """End one, and count it no more: many may be accepted in a turn, it ends in the next."""
+        del self._handshakes[handshake]
+        handshake.cancel()
+
+    def _ended(self, connection: socket.socket, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.pop(handshake, None)
+        if handshake.cancelled():  # before it began
+            connection.close()
 
     async def _serve(self, make: MakeProtocol, connection: socket.socket) -> None:
         try:
@@ -66,9 +77,10 @@ class TlsPort:
         bound, self._bound = self._bound, None
         if bound is not None:
             bound.close()
-        for task in list(self._handshakes):
-            task.cancel()
-        await asyncio.gather(*self._handshakes, return_exceptions=True)
+        tasks = list(self._handshakes)
+        for task in tasks:
+            self._cut(task)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def listen_at(make: MakeProtocol, path: str) -> asyncio.Server:

@@ -34,10 +34,12 @@ def status_of(
     groups: GroupCoordinator,
     drain: Drain,
     comparing: Sequence[str],
+    loop_lag_ms: float | None,
 ) -> dict[str, Any]:
     """The status of one broker; a contract: scripts and the operator read it.
 
     `comparing`: partitions without an eligible replica, whose logs the controller compares.
+    `loop_lag_ms`: the most that the loop came late, in the last one or two minutes.
     """
     partitions = replicas.partitions.values()
     me = image.brokers.get(logs.node_id)
@@ -58,6 +60,9 @@ def status_of(
         "partitions": len(partitions),
         "leaders": sum(partition.is_leader for partition in partitions),
         "size_bytes": sum(partition.log.size_bytes for partition in partitions),
+        "bytes_in": listeners.metrics.bytes_in,
+        "bytes_out": listeners.metrics.bytes_out,
+        "loop_lag_ms_max": None if loop_lag_ms is None else round(loop_lag_ms, 3),
         "connections": listeners.connection_count,
         "connections_by_listener": listeners.connections_by_listener,
         "log_directories": [

@@ -59,6 +59,12 @@ ADMIN: Final = (
         "A Unix socket for the admin HTTP besides the port, for preStop hooks: who may open the "
         "file may use it.",
     ),
+    _S(
+        "console.url",
+        STRING,
+        None,
+        "Where the console is (`barnabas console`): `/` of the admin HTTP sends browsers there.",
+    ),
 )
 
 
@@ -71,6 +77,9 @@ def join_admin(values: dict[str, Any]) -> None:
             raise ConfigError(
                 f"admin.http.principals: {user!r} is not of the form Type:name, as User:CN=operator"
             )
+    url = values["console_url"]
+    if url is not None and not (url.startswith(("http://", "https://")) and url.isprintable()):
+        raise ConfigError(f"console.url: {url!r} is no address as https://console.example/")
     values["admin_http_principals"] = tuple(dict.fromkeys(filter(None, users)))
     if values["admin_http_protocol"] == HTTPS:
         return

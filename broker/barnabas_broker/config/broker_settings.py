@@ -209,6 +209,13 @@ PRODUCERS: Final = (
         1,
         update=CLUSTER_WIDE,
     ),
+    _S(
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        "600000",
+        "How often the state of idle producers is looked for. For tests, as in Kafka.",
+        1,
+    ),
 )
 
 TRANSACTIONS: Final = (

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from barnabas_broker.config.bounded_patterns import compile_bounded
 from barnabas_broker.config.definitions import INT, LIST, BrokerSetting, ConfigError
 from barnabas_protocol.settings.setting import by_name
 
@@ -117,12 +118,7 @@ def _parse_match(patterns: Sequence[str]) -> dict[str, Any]:
 @lru_cache(maxsize=PATTERNS_KEPT)
 def _compile(expression: str) -> Any:
     """The expression, None where RE2 does not take it."""
-    import re2  # a library of its own, loaded when somebody matches clients
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = PROGRAM_BYTES_MAX
     try:
-        return re2.compile(expression, options)
-    except (re2.error, ValueError):
+        return compile_bounded(expression, PROGRAM_BYTES_MAX)
+    except ValueError:
         return None

@@ -10,6 +10,7 @@ Invariants: a row's default is text in the form that DescribeConfigs reports, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -163,6 +164,8 @@ def value_text(value: Value) -> str | None:
 
 def _java_double(value: float) -> str:
     """As Java writes it: with an exponent from ten million on and below a thousandth."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     from decimal import Decimal  # rarely wanted, and slow to load

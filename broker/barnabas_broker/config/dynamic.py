@@ -130,6 +130,10 @@ class DynamicConfig:
             for listener in self._listeners:
                 listener(changed)
 
+    def values_with(self, this_broker: Mapping[str, str]) -> dict[str, str]:
+        """The values that would be in force with other overrides of this broker."""
+        return {**self._static, **self._cluster, **_applicable(this_broker)}
+
     def overruled(self, key: str) -> tuple[str, str] | None:
         """What this broker's configuration and what the cluster says, where they differ."""
         own, common = self._static.get(key), self._cluster.get(key)
@@ -154,12 +158,9 @@ class DynamicConfig:
         self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
     ) -> list[DescribedConfig]:
         """All settings of a topic, or those of the keys that exist, in the order of the keys."""
-        wanted = None if keys is None else frozenset(keys)
-        return [
-            self._describe_topic_setting(setting, overrides)
-            for setting in topic_settings.TOPIC_SETTINGS
-            if wanted is None or setting.name in wanted
-        ]
+        return self._describe_resource(
+            topic_settings.TOPIC_SETTINGS, ConfigSource.DYNAMIC_TOPIC, overrides, keys
+        )
 
     def describe_broker(self, keys: Iterable[str] | None = None) -> list[DescribedConfig]:
         """All settings of this broker, or those of the keys that exist."""
@@ -189,64 +190,53 @@ class DynamicConfig:
             described.append(entry._replace(source=source, synonyms=synonyms, is_default=False))
         return described
 
-    def _describe_topic_setting(
-        self, setting: BrokerSetting, overrides: Mapping[str, str]
-    ) -> DescribedConfig:
-        value = value_text(effective_value(setting, self.values, overrides))
-        synonyms: list[Synonym] = []
-        if setting.name in overrides:
-            synonyms.append(Synonym(setting.name, value, ConfigSource.DYNAMIC_TOPIC))
-        if setting.broker_keys:
-            first = setting.broker_keys[0][0]
-            synonyms += self._broker_synonyms(first, parse.BY_KEY[first])
-        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-        return DescribedConfig(
-            setting.name,
-            value,
-            source,
-            source == ConfigSource.DEFAULT,
-            False,
-            setting.is_sensitive,
-            tuple(synonyms),
-            setting.type,
-            setting.why,
-        )
-
     def describe_group(
         self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
     ) -> list[DescribedConfig]:
-        """All settings of a group; what is not overridden is reported as a default."""
-        return self._describe_named(
+        """All settings of a group, or those of the keys that exist.
+
+        The default is a synonym, too, of what no setting of the broker gives.
+        """
+        described = self._describe_resource(
             group_settings.GROUP_SETTINGS, ConfigSource.GROUP, overrides, keys
         )
+        return [
+            config if group_settings.BY_KEY[config.key].broker_keys else _with_default(config)
+            for config in described
+        ]
 
     def describe_client_metrics(
         self, overrides: Mapping[str, str], keys: Iterable[str] | None = None
     ) -> list[DescribedConfig]:
         """All settings of a subscription to clients' metrics; defaults have no synonyms (TEL-1)."""
-        described = self._describe_named(
+        return self._describe_resource(
             client_metrics_settings.CLIENT_METRICS_SETTINGS,
             ConfigSource.CLIENT_METRICS,
             overrides,
             keys,
         )
-        return [each._replace(synonyms=()) if each.is_default else each for each in described]
 
-    def _describe_named(
+    def _describe_resource(
         self,
         settings: Iterable[BrokerSetting],
         own_source: ConfigSource,
         overrides: Mapping[str, str],
         keys: Iterable[str] | None,
     ) -> list[DescribedConfig]:
-        """The settings of a resource that exists by its name alone."""
+        """Settings of what has its own: below an override stand the levels of the broker's."""
         wanted = None if keys is None else frozenset(keys)
         described = []
         for setting in settings:
             if wanted is not None and setting.name not in wanted:
                 continue
             value = value_text(effective_value(setting, self.values, overrides))
-            source = own_source if setting.name in overrides else ConfigSource.DEFAULT
+            synonyms: list[Synonym] = []
+            if setting.name in overrides:
+                synonyms.append(Synonym(setting.name, value, own_source))
+            if setting.broker_keys:
+                first = setting.broker_keys[0][0]
+                synonyms += self._broker_synonyms(first, parse.BY_KEY[first])
+            source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
             described.append(
                 DescribedConfig(
                     setting.name,
@@ -254,8 +244,8 @@ class DynamicConfig:
                     source,
                     source == ConfigSource.DEFAULT,
                     False,
-                    False,
-                    (Synonym(setting.name, value, source),),
+                    setting.is_sensitive,
+                    tuple(synonyms),
                     setting.type,
                     setting.why,
                 )
@@ -302,6 +292,13 @@ class DynamicConfig:
         if setting.is_sensitive:
             found = [item._replace(value=None) for item in found]
         return found
+
+
+def _with_default(config: DescribedConfig) -> DescribedConfig:
+    """The description of a group's setting, with its default as the last synonym."""
+    default = group_settings.BY_KEY[config.key].default
+    last = Synonym(config.key, default, ConfigSource.DEFAULT)
+    return config._replace(synonyms=(*config.synonyms, last))
 
 
 def validate_broker_config(

@@ -45,7 +45,6 @@ SECURITY: Final[tuple[IgnoredRow, ...]] = (
     ("sasl.login.retry.backoff.max.ms", LONG, "10000", None, None, READ_ONLY),
     ("sasl.login.retry.backoff.ms", LONG, "100", None, None, READ_ONLY),
     ("sasl.mechanism.controller.protocol", STRING, "GSSAPI", None, None, READ_ONLY),
-    ("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, None, PER_BROKER),
     ("sasl.oauthbearer.assertion.algorithm", STRING, "RS256", None, None, READ_ONLY),
     ("sasl.oauthbearer.assertion.claim.aud", STRING, None, None, None, READ_ONLY),
     ("sasl.oauthbearer.assertion.claim.exp.seconds", INT, "300", 0, 86400, READ_ONLY),

@@ -209,7 +209,7 @@ _GROUPS: Final = (
     (REMOTE, "Governs tiered storage, which this broker does not have.", IGNORED),
     (
         SECURITY,
-        "Governs log-in by SASL, which is not served yet.",
+        "Governs Kerberos, delegation tokens or Java's login classes, none of which is here.",
         IGNORED,
     ),
     (

@@ -9,6 +9,7 @@ from barnabas_broker.config.definitions import ConfigError
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 ENCRYPTED: Final = ("SSL", "SASL_SSL")
+COUNT_DIGITS_MAX: Final = 10
 
 
 class Endpoint(NamedTuple):
@@ -73,7 +74,8 @@ def parse_connection_overrides(text: str) -> dict[str, int]:
         if not item.strip():
             continue
         host, separator, count = item.strip().rpartition(":")
-        if not separator or not count.isdigit():
+        is_count = count.isascii() and count.isdigit() and len(count) <= COUNT_DIGITS_MAX
+        if not separator or not is_count:
             raise ConfigError(f"max.connections.per.ip.overrides: {item.strip()} is not host:count")
         limits[host] = int(count)
     return limits

@@ -1,14 +1,16 @@
 """What a setting of another Kafka is for, and what Barnabas has in its place.
 
 For files that come with their owner from Apache Kafka: names that only releases with ZooKeeper had,
-and those of Kafka's older message formats. Not here: settings that Kafka 4 has and that change
-nothing here (`ignored_settings`).
+those of Kafka's older message formats, and those that came after Kafka 4.1. Not here: settings of
+Kafka 4.1 that change nothing (`ignored_settings`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+_TIERED: Final = "it is of tiered storage, which there is not; leave it out"
+_THREADS: Final = "a coordinator has neither threads nor buffers to be sized here; leave it out"
 _EXPLAINED: Final = (
     (
         "zookeeper.",
@@ -41,6 +43,27 @@ _EXPLAINED: Final = (
         "host.name",
         "it is of Kafka before 3: name the address in listeners, as PLAINTEXT://host:9092",
     ),
+    (
+        "config.providers",
+        "values are taken as they are written; name files where a setting has one, or write the"
+        " values into this file",
+    ),
+    ("controller.quorum.", "there is no controller quorum; leave it out"),
+    ("cordoned.log.dirs", "log directories cannot be closed to new replicas here; leave it out"),
+    ("follower.fetch.last.tiered.offset.enable", _TIERED),
+    ("group.coordinator.", _THREADS),
+    ("group.streams.", "it is of streams groups, which are not served; leave it out"),
+    ("log.remote.", _TIERED),
+    (
+        "max.decompressed.message.bytes",
+        "what a batch may decompress to has a bound of its own; leave it out",
+    ),
+    ("remote.", _TIERED),
+    (
+        "sasl.oauthbearer.allow.unverified.",
+        "issuer and audience of tokens are always verified; leave it out",
+    ),
+    ("share.coordinator.cached.buffer.max.bytes", _THREADS),
 )
 
 

@@ -41,6 +41,7 @@ from barnabas_broker.config.listeners import (
 )
 from barnabas_broker.config.other_kafka import of_other_kafka
 from barnabas_broker.config.sasl_settings import (
+    GSSAPI,
     SASL,
     SASL_BY_KEY,
     SASL_PROTOCOLS,
@@ -63,6 +64,7 @@ REPLICATION_PORT_DISTANCE: Final = 10_000
 """Between the port of the first listener and that of the brokers' own, where none is given."""
 PORT_MAX: Final = 65535
 
+_BROKER_MECHANISM: Final = "sasl_mechanism_inter_broker_protocol"
 _OF_LISTENERS: Final = frozenset(
     (
         *TLS_BY_KEY,
@@ -207,6 +209,7 @@ class BrokerConfig:
     offsets_topic_segment_bytes: int
     offsets_topic_compression_codec: int
     producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
@@ -245,6 +248,7 @@ class BrokerConfig:
     admin_http_token_file: str | None
     admin_http_token_listener: str | None
     admin_http_socket: str | None
+    console_url: str | None
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -277,6 +281,7 @@ class BrokerConfig:
     barnabas_drain_budget_ms: int
     barnabas_broker_principals: str
     barnabas_broker_users_file: str | None
+    sasl_mechanism_inter_broker_protocol: str
     barnabas_login_timeout_ms: int
     barnabas_half_open_connections_max: int
     barnabas_half_open_connections_per_ip_max: int
@@ -474,11 +479,12 @@ def tls_of(
     }
 
 
-def _check_broker_login(values: Mapping[str, Any]) -> None:
+def _check_broker_login(values: dict[str, Any]) -> None:
     """Brokers log in by SCRAM, from a file, for good: nothing of it needs the quorum (SEC-61)."""
     name = values["inter_broker_listener_name"]
     sasl: SaslSettings | None = values["sasl"].get(name)
     path, principals = values["barnabas_broker_users_file"], values["barnabas_broker_principals"]
+    values[_BROKER_MECHANISM] = _broker_mechanism(values, sasl)
     if sasl is None:
         if path is not None:
             raise ConfigError(f"barnabas.broker.users.file: the listener {name} has no SASL")
@@ -496,6 +502,26 @@ def _check_broker_login(values: Mapping[str, Any]) -> None:
             f"listener.name.{name.lower()}.connections.max.reauth.ms: brokers log in once for a "
             "connection; set it to 0"
         )
+
+
+def _broker_mechanism(values: Mapping[str, Any], sasl: SaslSettings | None) -> str:
+    """By which mechanism brokers log in with one another; empty where they do not.
+
+    Raises: ConfigError where another is named than their listener has.
+    """
+    key, named = "sasl.mechanism.inter.broker.protocol", values[_BROKER_MECHANISM].upper()
+    name = values["inter_broker_listener_name"]
+    if named == GSSAPI:
+        return "" if sasl is None else sasl.mechanisms[0]
+    if sasl is None:
+        raise ConfigError(
+            f"{key} is {named}, but brokers do not log in here: the listener {name} has no SASL"
+        )
+    if named not in sasl.mechanisms:
+        raise ConfigError(
+            f"{key} is {named}, but the listener {name} has {', '.join(sasl.mechanisms)}"
+        )
+    return str(named)
 
 
 def _join_inter_broker_listener(values: dict[str, Any]) -> None:
@@ -527,7 +553,7 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
     own = next((endpoint for endpoint in listeners if endpoint.name == name), None)
     if own is None:
         protocol = values["listener_security_protocol_map"].get(REPLICATION_LISTENER, protocol)
-        own = _own_listener(values["arbiter_backend"], listeners[0], protocol)
+        own = _own_listener(values["arbiter_backend"], listeners, protocol)
         values["listeners"] = (*listeners, own)
     if name not in [endpoint.name for endpoint in advertised]:
         values["advertised_listeners"] = (*advertised, own)
@@ -540,7 +566,7 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
     values["barnabas_other_broker_listeners"] = others
 
 
-def _own_listener(arbiter_backend: str, first: Endpoint, protocol: str) -> Endpoint:
+def _own_listener(arbiter_backend: str, listeners: tuple[Endpoint, ...], protocol: str) -> Endpoint:
     """A listener for brokers on the loopback address. Raises: ConfigError.
 
     That is enough for brokers that share an arbiter in a local file, and for a single one.
@@ -551,9 +577,16 @@ def _own_listener(arbiter_backend: str, first: Endpoint, protocol: str) -> Endpo
             f"cannot reach: add {REPLICATION_LISTENER}://host:port to listeners and to "
             "advertised.listeners, or name it by inter.broker.listener.name"
         )
+    first = listeners[0]
     port = first.port + REPLICATION_PORT_DISTANCE if first.port else 0
     if port > PORT_MAX:
         port = first.port - REPLICATION_PORT_DISTANCE
+    taken = next((one.name for one in listeners if port and one.port == port), None)
+    if taken is not None:
+        raise ConfigError(
+            f"listeners: {taken} has port {port}, at which the listener for brokers would be "
+            f"added: give it another, or add {REPLICATION_LISTENER}://host:port to listeners"
+        )
     return Endpoint(REPLICATION_LISTENER, "127.0.0.1", port, protocol)
 
 

@@ -16,7 +16,10 @@ from barnabas_broker.config import (
     ignored_settings,
     log_settings,
 )
+from barnabas_broker.config.admin_settings import ADMIN
 from barnabas_broker.config.arbiter_settings import ARBITER
+from barnabas_broker.config.audit_settings import AUDIT
+from barnabas_broker.config.authorizer_settings import AUTHORIZER
 from barnabas_broker.config.consumer_group_settings import CONSUMER_GROUP_SETTINGS
 from barnabas_broker.config.definitions import (
     DEFAULT_ONLY,
@@ -29,6 +32,7 @@ from barnabas_broker.config.definitions import (
 )
 from barnabas_broker.config.group_settings import GROUP_SETTINGS
 from barnabas_broker.config.sasl_settings import CREDENTIALS, SASL
+from barnabas_broker.config.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
 from barnabas_broker.config.share_group_settings import SHARE_GROUP_SETTINGS
 from barnabas_broker.config.tls_settings import HANDSHAKES, TLS
 from barnabas_broker.config.topic_settings import TOPIC_SETTINGS
@@ -67,15 +71,21 @@ _GROUPS = (
     ("Groups and offsets", broker_settings.GROUPS),
     ("Consumer groups", CONSUMER_GROUP_SETTINGS),
     ("Share groups", SHARE_GROUP_SETTINGS),
+    ("Coordinator of share groups", SHARE_COORDINATOR_SETTINGS),
     ("Producers", broker_settings.PRODUCERS),
+    ("Transactions", broker_settings.TRANSACTIONS),
     ("Liveness of brokers", cluster_settings.LIVENESS),
     ("Leadership", cluster_settings.LEADERSHIP),
     ("Replication", cluster_settings.REPLICATION),
     ("Control plane (Barnabas only)", cluster_settings.CONTROL_PLANE),
+    ("Brokers among themselves (Barnabas only)", cluster_settings.IDENTITY),
     ("Metadata", broker_settings.METADATA),
     ("Barnabas only", broker_settings.OWN),
     ("Arbiter (Barnabas only)", ARBITER),
     ("Log-in", (*SASL, *CREDENTIALS)),
+    ("Rights", AUTHORIZER),
+    ("Audit log (Barnabas only)", AUDIT),
+    ("Admin HTTP (Barnabas only)", ADMIN),
 )
 
 

@@ -19,7 +19,6 @@ from barnabas_broker.config.definitions import (
     LIST,
     LONG,
     PASSWORD,
-    PER_BROKER,
     STRING,
     BrokerSetting,
     ConfigError,
@@ -38,6 +37,7 @@ _S = BrokerSetting
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
+GSSAPI: Final = "GSSAPI"
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
@@ -54,10 +54,10 @@ _LOGIN: Final = (
     _S(
         "sasl.enabled.mechanisms",
         LIST,
-        "GSSAPI",
+        GSSAPI,
         "The mechanisms of a listener with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. "
-        "GSSAPI, Kafka's default, is not served: name others where a listener has SASL.",
-        update=PER_BROKER,
+        "GSSAPI, Kafka's default, is not served: name others where a listener has SASL. Read at "
+        "the start, unlike in Kafka: nobody opens another way in by AlterConfigs.",
     ),
     _S(
         "sasl.jaas.config",
@@ -65,8 +65,8 @@ _LOGIN: Final = (
         None,
         "The login module of a mechanism, given as `listener.name.<listener>.<mechanism>."
         "sasl.jaas.config`. Only PLAIN's has an effect: its options user_NAME are the users and "
-        "their passwords. Without it, PLAIN verifies passwords by the stored SCRAM credentials.",
-        update=PER_BROKER,
+        "their passwords. Without it, PLAIN verifies passwords by the stored SCRAM credentials. "
+        "Read at the start, unlike in Kafka: nobody gives himself a password by AlterConfigs.",
     ),
     _S(
         "connections.max.reauth.ms",
@@ -110,6 +110,14 @@ SASL_BY_KEY: Final = by_name(SASL)
 
 # For the cluster as a whole.
 CREDENTIALS: Final = (
+    _S(
+        "sasl.mechanism.inter.broker.protocol",
+        STRING,
+        GSSAPI,
+        "The mechanism by which this broker logs in with others: SCRAM-SHA-256 or SCRAM-SHA-512, "
+        "where their listener has SASL. GSSAPI, Kafka's default, stands for the first mechanism "
+        "of that listener. Read at the start.",
+    ),
     _S(
         "barnabas.scram.previous.credential.ms",
         LONG,

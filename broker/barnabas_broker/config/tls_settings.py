@@ -190,7 +190,8 @@ HANDSHAKES: Final = (
         "barnabas.half.open.connections.per.ip.max",
         INT,
         "200",
-        "Connections of one address whose TLS handshake or log-in is not over.",
+        "Connections of one address, or of one /64 of IPv6, whose TLS handshake or log-in is not "
+        "over.",
         1,
     ),
 )

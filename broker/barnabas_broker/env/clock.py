@@ -33,9 +33,8 @@ class SystemClock:
         """Milliseconds of the monotonic clock, rounded down."""
         return time.monotonic_ns() // 1_000_000
 
-    def monotonic_ns(self) -> int:
-        """Nanoseconds of the monotonic clock."""
-        return time.monotonic_ns()
+    # Read several times for each request: no call but the operating system's.
+    monotonic_ns = staticmethod(time.monotonic_ns)
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC, rounded down."""

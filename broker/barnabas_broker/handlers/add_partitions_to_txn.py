@@ -45,7 +45,7 @@ async def handle(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    unwritable = _unwritable(services, in_flight, request)
+    unwritable = await _unwritable(services, in_flight, request)
     codes = await services.transactions.add_partitions(transaction, version, unwritable)
     if len(codes) > SLICE:
         results = await services.heavy_work.run(in_flight, topic_results, codes)
@@ -54,12 +54,12 @@ async def handle(
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
-def _unwritable(
+async def _unwritable(
     services: Services, in_flight: InFlightRequest, request: AddPartitionsToTxnRequest
 ) -> Set[str]:
     """The topics to which the client may not write; internal ones it never may."""
     names = {topic.name for topic in request.v3_and_below_topics}
-    writable = allowed(
+    writable = await allowed(
         services, in_flight, AclOperation.WRITE, AclResourceType.TOPIC, names - INTERNAL_TOPICS
     )
     return names - writable

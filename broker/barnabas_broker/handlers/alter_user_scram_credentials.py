@@ -26,6 +26,8 @@ from barnabas_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 
+LOOP_UPSERTIONS_MAX: Final = 100
+"""So many take a millisecond of hashing."""
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -44,23 +46,32 @@ async def handle(
         named = Principal.user(user)
         return not authorizer.is_super_user(named) and named not in brokers
 
+    if len(request.upsertions) > LOOP_UPSERTIONS_MAX:
+        upsertions = await services.heavy_work.run(in_flight, _with_keys, request)
+    else:
+        upsertions = _with_keys(request)
     outcomes = await services.controller.alter_scram_credentials(
         [CredentialDeletion(one.name, one.mechanism) for one in request.deletions],
-        [
-            CredentialUpsertion(
-                user=one.name,
-                mechanism=one.mechanism,
-                iterations=one.iterations,
-                salt=bytes(one.salt),
-                salted_password=bytes(one.salted_password),
-            )
-            for one in request.upsertions
-        ],
+        upsertions,
         may_change,
     )
     return AlterUserScramCredentialsResponse(
         results=[_result(user, error) for user, error in outcomes.items()]
     )
+
+
+def _with_keys(request: AlterUserScramCredentialsRequest) -> list[CredentialUpsertion]:
+    """The upsertions of a request, and what is to be stored of each."""
+    return [
+        CredentialUpsertion(
+            user=one.name,
+            mechanism=one.mechanism,
+            iterations=one.iterations,
+            salt=bytes(one.salt),
+            salted_password=bytes(one.salted_password),
+        ).with_keys()
+        for one in request.upsertions
+    ]
 
 
 def resolve(

@@ -19,7 +19,7 @@ from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.security.allowed_names import AllowedNames
-from barnabas_broker.security.authorizer import CLUSTER_NAME, Authorizer
+from barnabas_broker.security.authorizer import CLUSTER_NAME, AccessQuestion, Authorizer
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -67,38 +67,21 @@ def may(
         return True
     if (operation, resource_type) in _OF_BROKERS and is_of_brokers(services, in_flight):
         return True
-    is_allowed = authorizer.is_allowed(
-        in_flight.principal,
-        in_flight.host,
-        operation,
-        resource_type,
-        name,
-        is_filter=is_filter,
-    )
+    question = AccessQuestion(in_flight.principal, in_flight.host, operation, resource_type, name)
+    is_allowed = authorizer.is_allowed(question, is_filter=is_filter)
     if not is_filter:
-        _note_check(services, in_flight, operation, resource_type, name, is_allowed)
+        _note_check(services, in_flight, question, is_allowed)
     return is_allowed
 
 
 def _note_check(
-    services: Services,
-    in_flight: InFlightRequest,
-    operation: AclOperation,
-    resource_type: AclResourceType,
-    name: str | None,
-    is_allowed: bool,
-) -> None:
-    """Tell the audit log what was asked for by name (SEC-71)."""
-    if services.audit is not None:
-        services.audit.checked(
-            in_flight.principal,
-            in_flight.host,
-            partial(audit_source, in_flight),
-            operation,
-            resource_type,
-            name,
-            is_allowed=is_allowed,
-        )
+    services: Services, in_flight: InFlightRequest, question: AccessQuestion, is_allowed: bool
+) -> bool:
+    """Tell the audit log what was asked for by name (SEC-71); whether it need not be told again."""
+    audit = services.audit
+    if audit is None:
+        return True
+    return audit.checked(question, partial(audit_source, in_flight), is_allowed=is_allowed)
 
 
 def acts_as_broker(services: Services, in_flight: InFlightRequest) -> bool:
@@ -124,20 +107,24 @@ def may_cluster(
     )
 
 
-def may_somewhere(
+async def may_somewhere(
     services: Services,
     in_flight: InFlightRequest,
     operation: AclOperation,
     resource_type: AclResourceType,
 ) -> bool:
-    """Whether there can be a resource to which the request's principal may do something."""
+    """Whether there can be a resource to which the request's principal may do something.
+
+    The loop goes on where there are very many ACLs. Raises: ConnectionGoneError.
+    """
     authorizer = services.authorizer
     if authorizer is None:
         return True
-    is_allowed = authorizer.is_allowed_somewhere(
-        in_flight.principal, in_flight.host, operation, resource_type
-    )
-    _note_check(services, in_flight, operation, resource_type, None, is_allowed)
+    question = AccessQuestion(in_flight.principal, in_flight.host, operation, resource_type, None)
+    for _ in authorizer.weighing(question):
+        await services.heavy_work.pause_of(in_flight)
+    is_allowed = authorizer.is_allowed(question)
+    _note_check(services, in_flight, question, is_allowed)
     return is_allowed
 
 
@@ -159,7 +146,7 @@ def topic_rights(
     return may_topic
 
 
-def allowed(
+async def allowed(
     services: Services,
     in_flight: InFlightRequest,
     operation: AclOperation,
@@ -168,13 +155,16 @@ def allowed(
     *,
     is_filter: bool = False,
 ) -> set[str]:
-    """Those of the names to which the request's principal may do something, each asked once."""
+    """Those of the names to which the request's principal may do something, each asked once.
+
+    The loop goes on where they are many. Raises: ConnectionGoneError.
+    """
     wanted = set(names)
     if services.authorizer is None:
         return wanted
     return {
         name
-        for name in wanted
+        async for name in services.heavy_work.each(in_flight, wanted)
         if may(services, in_flight, operation, resource_type, name, is_filter=is_filter)
     }
 
@@ -188,9 +178,8 @@ def topic_filter(services: Services, in_flight: InFlightRequest) -> Callable[[st
 
 
 def _sees_topic(authorizer: Authorizer, principal: Principal, host: str, topic: str) -> bool:
-    return authorizer.is_allowed(
-        principal, host, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, is_filter=True
-    )
+    question = AccessQuestion(principal, host, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+    return authorizer.is_allowed(question, is_filter=True)
 
 
 def refused_topics(
@@ -211,9 +200,7 @@ def refused_topics(
     known = session.allowed_topics
     if known is None:
         known = session.allowed_topics = AllowedNames(AclResourceType.TOPIC)
-    note: Callable[[str, bool], None] | None = None
-    if services.audit is not None:
-        note = partial(_note_check, services, in_flight, operation, AclResourceType.TOPIC)
+    note = None if services.audit is None else partial(_note_check, services, in_flight)
     return known.refused(authorizer, session.principal, session.host, operation, names, note)
 
 
@@ -238,7 +225,7 @@ async def refused_of_many_topics(
     return refused
 
 
-def parted(
+async def parted(
     services: Services,
     in_flight: InFlightRequest,
     operation: AclOperation,
@@ -246,10 +233,13 @@ def parted(
     resources: Collection[Resource],
     name_of: Callable[[Resource], str],
 ) -> tuple[list[Resource], list[Resource]]:
-    """The resources to which the request's principal may do something, and the others."""
+    """The resources to which the request's principal may do something, and the others.
+
+    Raises: ConnectionGoneError.
+    """
     if services.authorizer is None:
         return list(resources), []
-    names = allowed(services, in_flight, operation, resource_type, map(name_of, resources))
+    names = await allowed(services, in_flight, operation, resource_type, map(name_of, resources))
     return (
         [resource for resource in resources if name_of(resource) in names],
         [resource for resource in resources if name_of(resource) not in names],
@@ -291,5 +281,8 @@ def require_rights_change(services: Services, in_flight: InFlightRequest) -> Non
     if authorizer is None or authorizer.may_change_rights(in_flight.principal, in_flight.host):
         return
     cluster = AclResourceType.CLUSTER
-    _note_check(services, in_flight, AclOperation.ALTER, cluster, CLUSTER_NAME, False)
+    asked = AccessQuestion(
+        in_flight.principal, in_flight.host, AclOperation.ALTER, cluster, CLUSTER_NAME
+    )
+    _note_check(services, in_flight, asked, False)
     raise KafkaError(REFUSALS[cluster])

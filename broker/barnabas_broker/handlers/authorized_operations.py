@@ -44,6 +44,8 @@ APPLICABLE: Final[Mapping[AclResourceType, tuple[AclOperation, ...]]] = {
 }
 """The operations that there are on resources of a type."""
 NOT_ASKED: Final = -(2**31)
+OPERATIONS_SLICE: Final = 50
+"""Resources between two pauses where each has its operations told: each of those is a question."""
 
 
 def bits_of(*operations: AclOperation) -> int:

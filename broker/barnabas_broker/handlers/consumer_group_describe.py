@@ -24,10 +24,10 @@ async def handle(
 ) -> ConsumerGroupDescribeResponse:
     """Ask the coordinator of the groups."""
     check_group_version(services)
-    visible, hidden = visible_groups(services, in_flight, request.group_ids)
+    visible, hidden = await visible_groups(services, in_flight, request.group_ids)
     groups = await services.groups.consumer_group_describe(visible)
     if request.include_authorized_operations:
-        add_operations(services, in_flight, groups)
+        await add_operations(services, in_flight, groups)
     return ConsumerGroupDescribeResponse(
         groups=[
             *(

@@ -25,7 +25,7 @@ async def handle(
     """Let each topic grow on its own."""
     names = Counter(topic.name for topic in request.topics)
     single = [topic for topic in request.topics if names[topic.name] == 1]
-    may_grow = allowed(
+    may_grow = await allowed(
         services,
         in_flight,
         AclOperation.ALTER,

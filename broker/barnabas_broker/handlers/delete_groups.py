@@ -17,7 +17,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     """Ask the coordinator of the group."""
-    request.groups_names, refused = parted(
+    request.groups_names, refused = await parted(
         services,
         in_flight,
         AclOperation.DELETE,

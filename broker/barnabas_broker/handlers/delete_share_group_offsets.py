@@ -23,7 +23,7 @@ async def handle(
     """Ask the coordinator of the group."""
     check_share_version(services)
     require(services, in_flight, AclOperation.DELETE, AclResourceType.GROUP, request.group_id)
-    request.topics, refused = parted(
+    request.topics, refused = await parted(
         services,
         in_flight,
         AclOperation.READ,

@@ -4,13 +4,14 @@ v1: sources and synonyms. v3: types and documentation. Source: CFG-1, KIP-226, K
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from barnabas_broker.config.dynamic import ConfigSource, DescribedConfig
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.config_rights import config_refusal
 from barnabas_broker.handlers.find_coordinator import INVALID_REQUEST_TEXT
-from barnabas_broker.handlers.request_limits import each_once
+from barnabas_broker.handlers.request_limits import each_once, encode_apart
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
@@ -31,35 +32,75 @@ from barnabas_protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+LOOP_RESOURCES_MAX = 4
+"""So many topics are described in two milliseconds, with synonyms and documentation."""
+
 
 def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    """Describe each resource on its own."""
-    results: list[DescribeConfigsResult] = []
-    refused: list[DescribeConfigsResult] = []
-    refusal = config_refusal(services, in_flight, AclOperation.DESCRIBE_CONFIGS)
+) -> DescribeConfigsResponse | Coroutine[Any, Any, bytes]:
+    """Describe each resource on its own; a coroutine where there are many.
+
+    Six bytes name a resource, so a request that is small may name hundreds.
+    """
     # One broker named two thousand times was a response of a hundred megabytes.
-    for resource in each_once(
+    resources = each_once(
         request.resources, lambda named: (named.resource_type, named.resource_name)
-    ):
-        forbidden = refusal(resource.resource_type, resource.resource_name)
+    )
+    if len(resources) > LOOP_RESOURCES_MAX:
+        return _described_in_slices(services, in_flight, request, resources)
+    descriptions = _Descriptions(services, in_flight, request)
+    for resource in resources:
+        descriptions.add(resource)
+    return descriptions.response()
+
+
+async def _described_in_slices(
+    services: Services,
+    in_flight: InFlightRequest,
+    request: DescribeConfigsRequest,
+    resources: Sequence[DescribeConfigsResource],
+) -> bytes:
+    heavy_work, descriptions = services.heavy_work, _Descriptions(services, in_flight, request)
+    async for resource in heavy_work.each(in_flight, resources, LOOP_RESOURCES_MAX):
+        descriptions.add(resource)
+    return await encode_apart(heavy_work, in_flight, descriptions.response())
+
+
+class _Descriptions:
+    """The results of a request: in Kafka's order, those that are refused at the end."""
+
+    def __init__(
+        self, services: Services, in_flight: InFlightRequest, request: DescribeConfigsRequest
+    ) -> None:
+        self._services = services
+        self._request = request
+        self._refusal = config_refusal(services, in_flight, AclOperation.DESCRIBE_CONFIGS)
+        self._results: list[DescribeConfigsResult] = []
+        self._refused: list[DescribeConfigsResult] = []
+
+    def add(self, resource: DescribeConfigsResource) -> None:
+        """Describe one more resource."""
+        forbidden = self._refusal(resource.resource_type, resource.resource_name)
         if forbidden is not None:
-            refused.append(_failed(resource, forbidden))
-            continue
+            self._refused.append(_failed(resource, forbidden))
+            return
         try:
-            described = _describe(services, resource)
+            described = _describe(self._services, resource)
         except KafkaError as error:
-            results.append(_failed(resource, error))
+            self._results.append(_failed(resource, error))
         else:
-            results.append(
+            self._results.append(
                 DescribeConfigsResult(
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
-                    configs=[_config(config, request) for config in described],
+                    configs=[_config(config, self._request) for config in described],
                 )
             )
-    return DescribeConfigsResponse(results=results + refused)  # in Kafka's order
+
+    def response(self) -> DescribeConfigsResponse:
+        """The response to all that was added."""
+        return DescribeConfigsResponse(results=self._results + self._refused)
 
 
 def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence[DescribedConfig]:

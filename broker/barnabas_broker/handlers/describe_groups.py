@@ -19,10 +19,10 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Ask the coordinator of the group."""
-    request.groups, hidden = visible_groups(services, in_flight, request.groups)
+    request.groups, hidden = await visible_groups(services, in_flight, request.groups)
     response = await services.groups.describe_groups(request, group_context(in_flight))
     if request.include_authorized_operations:
-        add_operations(services, in_flight, response.groups)
+        await add_operations(services, in_flight, response.groups)
     response.groups[:0] = [
         DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group)
         for group in hidden

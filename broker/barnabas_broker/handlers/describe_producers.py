@@ -1,12 +1,14 @@
 """DescribeProducers (61), version 0: who writes to a partition, by the state of its log.
 
-Served by the leader only; `kafka-transactions` finds hanging transactions by it. Source: TXN-10.
+Served by every replica; clients choose the leader unless they are told a broker, to see what a
+follower has. `kafka-transactions` finds hanging transactions by it. Source: TXN-10.
 """
 
 from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.request_limits import encode_apart
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.log.producer_state import ProducerEntry
+from barnabas_broker.network.heavy_work import each_and_held
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -24,19 +26,24 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeProducersRequest
 ) -> bytes:
     """Describe the producers of each partition; a partition may have 20,000."""
-    topics = []
-    for topic in request.topics:
-        partitions = []
-        is_readable = may(services, in_flight, AclOperation.READ, AclResourceType.TOPIC, topic.name)
-        for index in topic.partition_indexes:
-            if not is_readable:
-                partitions.append(_refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                continue
-            described = _describe(services, TopicPartition(topic.name, index))
-            async for producer in services.heavy_work.each(in_flight, described[1]):
-                described[0].active_producers.append(_state(producer))
-            partitions.append(described[0])
-        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    topics: list[TopicResponse] = []
+    is_readable, each = False, services.heavy_work.each
+    pairs = each_and_held(request.topics, lambda topic: topic.partition_indexes)
+    async for topic, index in each(in_flight, pairs):
+        if index is None:
+            is_readable = may(
+                services, in_flight, AclOperation.READ, AclResourceType.TOPIC, topic.name
+            )
+            topics.append(TopicResponse(name=topic.name))
+            continue
+        partitions = topics[-1].partitions
+        if not is_readable:
+            partitions.append(_refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        described, producers = _describe(services, TopicPartition(topic.name, index))
+        async for producer in each(in_flight, producers):
+            described.active_producers.append(_state(producer))
+        partitions.append(described)
     response = DescribeProducersResponse(topics=topics)
     return await encode_apart(services.heavy_work, in_flight, response)
 
@@ -48,7 +55,7 @@ def _describe(
     index = topic_partition.partition
     try:
         partition = services.replicas.find(topic_partition)
-        partition.check_leader()
+        partition.check_replica()
     except KafkaError as error:
         refused = PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message or None

@@ -58,7 +58,7 @@ async def _describe(
             )
         ]
         return response
-    group.topics, hidden = parted(
+    group.topics, hidden = await parted(
         services,
         in_flight,
         AclOperation.DESCRIBE,

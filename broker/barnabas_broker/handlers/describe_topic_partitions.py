@@ -4,15 +4,15 @@ Topics come in the order of their names, partitions by their number; the cursor 
 partition of the next page.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
 
 from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorization import may
-from barnabas_broker.handlers.authorized_operations import authorized_operations
+from barnabas_broker.handlers.authorized_operations import OPERATIONS_SLICE, authorized_operations
 from barnabas_broker.handlers.replica_states import offline_replicas
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import BrokerImage, PartitionImage, TopicImage
+from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import INTERNAL_TOPICS
 from barnabas_protocol.acl import AclOperation, AclResourceType
@@ -26,52 +26,43 @@ from barnabas_protocol.messages.describe_topic_partitions import (
 )
 
 
-def handle(
+async def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse | Coroutine[Any, Any, DescribeTopicPartitionsResponse]:
-    """One page from the cursor on; a coroutine where it is of what the client may see."""
+) -> DescribeTopicPartitionsResponse:
+    """One page from the cursor on, of what the client may see."""
     names = sorted({topic.name for topic in request.topics} or services.image.topics.by_name)
     if request.cursor is not None:
         is_asked = not request.topics or request.cursor.topic_name in names
         if request.cursor.partition_index < 0 or not is_asked:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         names = [name for name in names if name >= request.cursor.topic_name]
-    if services.authorizer is None:
-        return _page(services, in_flight, request, names, frozenset())
-    return _page_of_visible(services, in_flight, request, names)
+    hidden: set[str] = set()
+    if services.authorizer is not None:
+        hidden = {
+            name
+            async for name in services.heavy_work.each(in_flight, names)
+            if not may(
+                services,
+                in_flight,
+                AclOperation.DESCRIBE,
+                AclResourceType.TOPIC,
+                name,
+                is_filter=not request.topics,
+            )
+        }
+        if not request.topics:
+            names = [name for name in names if name not in hidden]
+    return await _page(services, in_flight, request, names, hidden)
 
 
-async def _page_of_visible(
-    services: Services,
-    in_flight: InFlightRequest,
-    request: DescribeTopicPartitionsRequest,
-    names: Sequence[str],
-) -> DescribeTopicPartitionsResponse:
-    """A page without what the client may not see; what it has named is an error there."""
-    hidden = {
-        name
-        async for name in services.heavy_work.each(in_flight, names)
-        if not may(
-            services,
-            in_flight,
-            AclOperation.DESCRIBE,
-            AclResourceType.TOPIC,
-            name,
-            is_filter=not request.topics,
-        )
-    }
-    if not request.topics:
-        names = [name for name in names if name not in hidden]
-    return _page(services, in_flight, request, names, hidden)
-
-
-def _page(
+async def _page(
     services: Services,
     in_flight: InFlightRequest,
     request: DescribeTopicPartitionsRequest,
     names: Sequence[str],
     hidden: Set[str],
 ) -> DescribeTopicPartitionsResponse:
+    """The page; what the client has named and may not see is an error there."""
     by_name, cursor, first_partition = services.image.topics.by_name, request.cursor, 0
     if cursor is not None and names and names[0] == cursor.topic_name:
         first_partition = cursor.partition_index
@@ -80,7 +71,8 @@ def _page(
     # Names that a client invents take no partition's place, but a page holds so many of them only.
     absent_left = limit
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    size = SLICE if services.authorizer is None else OPERATIONS_SLICE
+    async for name in services.heavy_work.each(in_flight, names, size):
         if left <= 0 or absent_left <= 0:
             response.next_cursor = _cursor(name, 0)
             return response
@@ -90,6 +82,7 @@ def _page(
             absent_left -= 1
             first_partition = 0
             continue
+        first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + left)
         described = _topic(topic, services.image.brokers, first_partition, end)
         described.topic_authorized_operations = authorized_operations(

@@ -3,6 +3,8 @@
 Source: TXN-10.
 """
 
+from typing import Final
+
 from barnabas_broker.coordinator.transaction.state import by_topic
 from barnabas_broker.handlers.authorization import allowed, may
 from barnabas_broker.handlers.request_limits import each_once
@@ -17,13 +19,17 @@ from barnabas_protocol.messages.describe_transactions import (
     TransactionState,
 )
 
+IDS_SLICE: Final = 100
+"""Each is a command of its own: some ten microseconds."""
+
 
 async def handle(
     services: Services, in_flight: InFlightRequest, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Describe each id for itself."""
     states = []
-    for transactional_id in each_once(request.transactional_ids, str):
+    ids, each = each_once(request.transactional_ids, str), services.heavy_work.each
+    async for transactional_id in each(in_flight, ids, IDS_SLICE):
         if not may(
             services,
             in_flight,
@@ -40,7 +46,7 @@ async def handle(
             states.append(_absent(transactional_id, error))
             continue
         topics = by_topic(known.partitions)
-        visible = allowed(
+        visible = await allowed(
             services,
             in_flight,
             AclOperation.DESCRIBE,

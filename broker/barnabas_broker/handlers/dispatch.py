@@ -25,6 +25,7 @@ from barnabas_broker.handlers.forwarding import (
     throttle_time_ms,
 )
 from barnabas_broker.handlers.request_limits import (
+    LONG_RESPONSES,
     UNLIMITED_BYTES,
     bytes_max,
     check_elements,
@@ -32,6 +33,7 @@ from barnabas_broker.handlers.request_limits import (
     encode,
     encode_apart,
     encode_checked,
+    is_long,
     loop_bytes_max,
 )
 from barnabas_broker.handlers.request_slices import as_a_whole, in_slices, slicing_of
@@ -41,6 +43,7 @@ from barnabas_broker.handlers.table import FORWARDED, HANDLERS, VERSIONS, is_rep
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.heavy_work import ConnectionGoneError
+from barnabas_broker.network.limited_lines import LimitedLines
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
@@ -54,9 +57,14 @@ TRACES_MAX = 10
 TRACE_EVERY = 1000
 """So many failures of an API are logged with their traces, then one of so many."""
 
+CLIENT_ID_LENGTH_MAX = 1024
+"""It is remembered with groups, quotas and fetch sessions."""
+
 Failed = Callable[[Any, KafkaError], Any]
 CheckFrame = Callable[[memoryview, int, int], None]
 """Checks a frame before it is read: of a version, with the request at a position."""
+Check = Callable[[Services, InFlightRequest, Any], Awaitable[None]]
+"""Refuses to send a request on to the controller. Raises: KafkaError."""
 Resolve = Callable[[Services, InFlightRequest, Any], Resolution | None]
 
 
@@ -73,6 +81,7 @@ class Api:
 
     __slots__ = (
         "bytes_max",
+        "check",
         "check_frame",
         "counted_bytes_min",
         "elements_max",
@@ -112,6 +121,7 @@ class Api:
         self.check_frame: CheckFrame = getattr(module, "check_frame", lambda *_: None)
         self.failed: Failed | None = getattr(module, "failed", None)
         self.resolve: Resolve | None = getattr(module, "resolve", None)
+        self.check: Check | None = getattr(module, "check", None)
         self.requests_count = 0
         self.errors_count = 0
         self.failures_count = 0  # by faults of this broker
@@ -128,6 +138,7 @@ class Dispatcher:
         self.apis: dict[int, Api] = services.apis
         self._running = 0
         self._has_warned = False  # of brokers without a listener of their own
+        self._lines = LimitedLines(logger, services.clock)
 
     @property
     def running_count(self) -> int:
@@ -157,13 +168,8 @@ class Dispatcher:
 
         Raises: ParseError, UnservedRequestError; the connection is to be closed then.
         """
-        frame = in_flight.frame
-        header = codec.read_request_header(frame)
+        frame, header = in_flight.frame, _read_header(in_flight)
         key, version = header.api_key, header.api_version
-        in_flight.api_key = key
-        in_flight.api_version = version
-        in_flight.correlation_id = header.correlation_id
-        in_flight.client_id = header.client_id
         api = self.apis.get(key) or load_api(self.apis, key)
         if not api.min_version <= version <= api.max_version:
             if key == ApiKey.API_VERSIONS:
@@ -296,6 +302,13 @@ class Dispatcher:
             raise UnservedRequestError(f"{api.key.name} is for brokers only")
         request, _ = codec.decode(api.request_class, frame, version, position)
         api.requests_count += 1
+        self._lines.write(
+            "not-a-broker",
+            "refused %s of %s from %s: barnabas.broker.principals does not name it",
+            api.key.name,
+            str(in_flight.principal),
+            in_flight.host,
+        )
         error = KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{in_flight.principal} is not a broker"
         )
@@ -318,6 +331,8 @@ class Dispatcher:
         async def here(inner: InFlightRequest, request: Any) -> Any:
             return await carry_out(api, services, inner, request)
 
+        if api.check is not None:
+            await api.check(services, in_flight, request)
         resolution = None if api.resolve is None else api.resolve(services, in_flight, request)
         if resolution is not None:
             return await forward_resolved(services.channel, in_flight, resolution, timeout_ms, here)
@@ -353,7 +368,9 @@ class Dispatcher:
                 return  # or the handler responds later
             if api.is_forwarded:
                 in_flight.session.mute(throttle_time_ms(in_flight, response))
-            if isinstance(response, Message):
+            if isinstance(response, Message) and api.key in LONG_RESPONSES and is_long(response):
+                await self._respond_apart(api, in_flight, request, response)
+            elif isinstance(response, Message):
                 self._respond(api, in_flight, request, response)
             else:  # a frame, of another node or encoded in a thread
                 in_flight.reply([response])
@@ -375,6 +392,23 @@ class Dispatcher:
             frame = encode(in_flight, error_response(api, request, error))
         in_flight.reply([frame])
 
+    async def _respond_apart(
+        self, api: Api, in_flight: InFlightRequest, request: Any, response: Message
+    ) -> None:
+        """The same with a response that is long: it is encoded in a thread."""
+        services = self._services
+        request_time = services.quotas.request
+        if request_time is not None:
+            response = request_time.stamped(in_flight, response)
+        try:
+            frame = await encode_apart(services.heavy_work, in_flight, response)
+        except ConnectionGoneError:
+            return
+        except KafkaError as error:
+            frame = encode(in_flight, error_response(api, request, error))
+        if not in_flight.session.is_closed:
+            in_flight.reply([frame])
+
     def reply(self, in_flight: InFlightRequest, response: Any, version: int | None = None) -> None:
         """Encode a response and put it in the connection's order."""
         in_flight.reply(
@@ -387,6 +421,20 @@ class Dispatcher:
                 )
             ]
         )
+
+
+def _read_header(in_flight: InFlightRequest) -> codec.RequestHeader:
+    """The header of a frame, which is noted. Raises: ParseError, UnservedRequestError."""
+    header = codec.read_request_header(in_flight.frame)
+    in_flight.api_key = header.api_key
+    in_flight.api_version = header.api_version
+    in_flight.correlation_id = header.correlation_id
+    in_flight.client_id = header.client_id
+    if header.client_id is not None and len(header.client_id) > CLIENT_ID_LENGTH_MAX:
+        raise UnservedRequestError(
+            f"a client id of {len(header.client_id)} characters, {CLIENT_ID_LENGTH_MAX} at most"
+        )
+    return header
 
 
 async def carry_out(api: Api, services: Services, in_flight: InFlightRequest, request: Any) -> Any:

@@ -54,7 +54,6 @@ from barnabas_protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas_protocol.primitives import append_count, append_string, append_unsigned_varint
 
 READ_COMMITTED = 1
-CONSUMER = -1
 SESSIONS_SINCE = 7
 FOLLOWERS_SERVE_SINCE = 11
 FLEXIBLE_SINCE = 12
@@ -235,7 +234,6 @@ def _handle_requested(
         context = FetchContext(requested, None, True)
     if context.session is not None and version >= IDS_SINCE:
         _name_again(services, context)
-    is_consumer = node_id == CONSUMER
     quota = services.quotas.fetch
     if quota is None:
         bytes_max, response = None, _PendingResponse(services, in_flight, context)
@@ -251,9 +249,9 @@ def _handle_requested(
             in_flight.session.response_bytes_max,
         ),
         read_committed=request.isolation_level == READ_COMMITTED,
-        is_follower=not is_consumer,
+        is_follower=False,  # whatever negative number it calls itself
         leader_only=version < FOLLOWERS_SERVE_SINCE,
-        choose_replica=_choice(services, request.rack_id) if is_consumer else None,
+        choose_replica=_choice(services, request.rack_id),
         is_gone=lambda: in_flight.session.is_closed,
     )
     if services.authorizer is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Final, Protocol, TypeVar
 
 from barnabas_broker.handlers.authorization import parted
-from barnabas_broker.handlers.authorized_operations import authorized_operations
+from barnabas_broker.handlers.authorized_operations import OPERATIONS_SLICE, authorized_operations
 from barnabas_broker.handlers.group_topics import sees_all
 from barnabas_broker.handlers.request_limits import each_once
 from barnabas_broker.handlers.services import Services
@@ -35,11 +35,14 @@ class DescribedGroup(Protocol):
 GroupT = TypeVar("GroupT")
 
 
-def visible_groups(
+async def visible_groups(
     services: Services, in_flight: InFlightRequest, group_ids: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """The groups that the client may see, and the others, each once."""
-    return parted(
+    """The groups that the client may see, and the others, each once.
+
+    Raises: ConnectionGoneError.
+    """
+    return await parted(
         services,
         in_flight,
         AclOperation.DESCRIBE,
@@ -49,11 +52,14 @@ def visible_groups(
     )
 
 
-def add_operations(
+async def add_operations(
     services: Services, in_flight: InFlightRequest, groups: Iterable[DescribedGroup]
 ) -> None:
-    """Tell of each group that was found what the client may do with it."""
-    for group in groups:
+    """Tell of each group that was found what the client may do with it.
+
+    Raises: ConnectionGoneError.
+    """
+    async for group in services.heavy_work.each(in_flight, groups, OPERATIONS_SLICE):
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = authorized_operations(
                 services, in_flight, AclResourceType.GROUP, group.group_id

@@ -3,6 +3,7 @@
 from barnabas_broker.controller.configs import ConfigChange, ResourceChange
 from barnabas_broker.handlers.config_change import resource_result
 from barnabas_broker.handlers.config_rights import config_refusal
+from barnabas_broker.handlers.listener_settings import refusing, unservable
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.acl import AclOperation
@@ -19,10 +20,11 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource on its own."""
+    changes = [_change(resource) for resource in request.resources]
+    error = await unservable(services, in_flight, changes, is_incremental=True)
+    rights = config_refusal(services, in_flight, AclOperation.ALTER_CONFIGS)
     results = await services.controller.incremental_alter_configs(
-        [_change(resource) for resource in request.resources],
-        request.validate_only,
-        config_refusal(services, in_flight, AclOperation.ALTER_CONFIGS),
+        changes, request.validate_only, refusing(services, rights, error)
     )
     return IncrementalAlterConfigsResponse(
         responses=[
@@ -30,6 +32,16 @@ async def handle(
             for result in results
         ]
     )
+
+
+async def check(
+    services: Services, in_flight: InFlightRequest, request: IncrementalAlterConfigsRequest
+) -> None:
+    """Refuse to send on what this broker could not serve with. Raises: KafkaError 42."""
+    changes = [_change(resource) for resource in request.resources]
+    error = await unservable(services, in_flight, changes, is_incremental=True)
+    if error is not None:
+        raise error
 
 
 def _change(resource: AlterConfigsResource) -> ResourceChange:

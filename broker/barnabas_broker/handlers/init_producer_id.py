@@ -23,7 +23,7 @@ async def handle(
     services: Services, in_flight: InFlightRequest, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """Give out a fresh id with epoch 0, or the next epoch of a transactional id (TXN-2)."""
-    _check_rights(services, in_flight, request.transactional_id)
+    await _check_rights(services, in_flight, request.transactional_id)
     if request.transactional_id == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
@@ -34,7 +34,7 @@ async def handle(
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-def _check_rights(
+async def _check_rights(
     services: Services, in_flight: InFlightRequest, transactional_id: str | None
 ) -> None:
     """Refuse who may not use the id; without one, who may write to no topic at all (SEC-42).
@@ -51,7 +51,7 @@ def _check_rights(
         )
     elif not (
         may_cluster(services, in_flight, AclOperation.IDEMPOTENT_WRITE, is_filter=True)
-        or may_somewhere(services, in_flight, AclOperation.WRITE, AclResourceType.TOPIC)
+        or await may_somewhere(services, in_flight, AclOperation.WRITE, AclResourceType.TOPIC)
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 

@@ -3,6 +3,10 @@
 v0 lists subscriptions to metrics of clients alone. v1: the requested types, or all (TEL-1).
 """
 
+from collections.abc import Coroutine, Set
+from typing import Any
+
+from barnabas_broker.handlers.request_limits import encode_checked
 from barnabas_broker.handlers.services import Services
 from barnabas_broker.metadata.image import (
     RESOURCE_BROKER,
@@ -10,6 +14,7 @@ from barnabas_broker.metadata.image import (
     RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
+    MetadataImage,
 )
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -30,16 +35,33 @@ SUPPORTED = frozenset(
 )
 
 
+LOOP_RESOURCES_MAX = 500
+"""So many are listed and encoded in a few milliseconds."""
+
+
 def handle(
     services: Services, in_flight: InFlightRequest, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
-    """List what is requested: topics and brokers all, the others that have settings."""
+) -> ListConfigResourcesResponse | Coroutine[Any, Any, bytes]:
+    """List what is requested: topics and brokers all, the others that have settings.
+
+    A coroutine where there is very much: what is sent is made in a thread then.
+    """
     wanted = set(request.resource_types) or SUPPORTED
     if in_flight.api_version == 0:
         wanted = {RESOURCE_CLIENT_METRICS}
     if not wanted <= SUPPORTED:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     image = services.image
+    if len(image.topics.by_name) + len(image.configs) > LOOP_RESOURCES_MAX:
+        return services.heavy_work.run(in_flight, _encoded, in_flight, image, wanted)
+    return _listed(image, wanted)
+
+
+def _encoded(in_flight: InFlightRequest, image: MetadataImage, wanted: Set[int]) -> bytes:
+    return encode_checked(in_flight, _listed(image, wanted))
+
+
+def _listed(image: MetadataImage, wanted: Set[int]) -> ListConfigResourcesResponse:
     resources = []
     if RESOURCE_TOPIC in wanted:
         resources += [

@@ -5,8 +5,11 @@ tiered (-5). v10: time-out. v11: earliest pending upload (-6). Without tiered st
 start offset, -5 and -6 are unknown (-1). Source: REQ-11.
 """
 
+from collections.abc import Iterator
+
 from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.heavy_work import each_and_held
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.replication.partition import Partition
 from barnabas_protocol.acl import AclOperation, AclResourceType
@@ -17,6 +20,7 @@ from barnabas_protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -39,38 +43,47 @@ async def handle(
     """Answer each partition on its own."""
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
-    async for topic in services.heavy_work.each(in_flight, request.topics):
-        async for partition in services.heavy_work.each(in_flight, topic.partitions):
+    each = services.heavy_work.each
+    async for topic, partition in each(in_flight, _topics_and_partitions(request)):
+        if partition is not None:
             key = (topic.name, partition.partition_index)
             (twice if key in seen else seen).add(key)
-    topics = []
-    async for topic in services.heavy_work.each(in_flight, request.topics):
-        partitions = []
-        is_visible = may(
-            services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name
-        )
-        async for partition in services.heavy_work.each(in_flight, topic.partitions):
-            key = (topic.name, partition.partition_index)
-            if not is_visible:
-                partitions.append(
-                    _unknown(partition.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                )
-                continue
-            if key in twice:  # refused, and once in the response
-                if key in seen:
-                    seen.remove(key)
-                    partitions.append(
-                        _unknown(partition.partition_index, ErrorCode.INVALID_REQUEST)
-                    )
-                continue
+    topics: list[ListOffsetsTopicResponse] = []
+    is_visible = False
+    async for topic, partition in each(in_flight, _topics_and_partitions(request)):
+        if partition is None:
+            is_visible = may(
+                services, in_flight, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name
+            )
+            topics.append(ListOffsetsTopicResponse(name=topic.name))
+            continue
+        index, partitions = partition.partition_index, topics[-1].partitions
+        key = (topic.name, index)
+        if not is_visible:
+            partitions.append(_unknown(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif key in twice:  # refused, and once in the response
+            if key in seen:
+                seen.remove(key)
+                partitions.append(_unknown(index, ErrorCode.INVALID_REQUEST))
+        else:
             try:
                 found = await _find(services, in_flight, request, topic.name, partition)
             except KafkaError as error:
-                found = _unknown(partition.partition_index, error.code)
+                found = _unknown(index, error.code)
             partitions.append(found)
-        if partitions or not topic.partitions:
-            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-    return ListOffsetsResponse(topics=topics)
+    return ListOffsetsResponse(
+        topics=[
+            answered
+            for answered, topic in zip(topics, request.topics, strict=True)
+            if answered.partitions or not topic.partitions
+        ]
+    )
+
+
+def _topics_and_partitions(
+    request: ListOffsetsRequest,
+) -> Iterator[tuple[ListOffsetsTopic, ListOffsetsPartition | None]]:
+    return each_and_held(request.topics, lambda topic: topic.partitions)
 
 
 def _unknown(index: int, code: int = ErrorCode.NONE) -> ListOffsetsPartitionResponse:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas_broker.config.bounded_patterns import STEPS_PER_TURN, compile_bounded, steps_of
 from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
 from barnabas_broker.handlers.authorization import may
 from barnabas_broker.handlers.request_limits import encode_apart
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.heavy_work import SLICE
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -22,6 +24,9 @@ from barnabas_protocol.messages.list_transactions import (
 from barnabas_protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 PATTERN_LENGTH_MAX = 1000
+PROGRAM_BYTES_MAX = 1 << 17
+STEPS_EACH = STEPS_PER_TURN // SLICE
+"""What a transactional id costs besides its pattern."""
 # States that have a name and are never stored: they may be asked for, and nothing has them.
 _OTHER_NAMES = frozenset(("Dead", "PrepareEpochFence"))
 _BY_NAME = {state.kafka_name: state for state in TransactionState}
@@ -56,8 +61,14 @@ async def handle(
     response = ListTransactionsResponse(
         unknown_state_filters=sorted(names - _BY_NAME.keys() - _OTHER_NAMES)
     )
-    known_ones = list(services.transactions.transactions())
-    async for known in services.heavy_work.each(in_flight, known_ones):
+    steps = 0
+    for known in list(services.transactions.transactions()):
+        steps += STEPS_EACH
+        if pattern is not None:
+            steps += steps_of(pattern, known.transactional_id)
+        if steps > STEPS_PER_TURN:
+            await services.heavy_work.pause_of(in_flight)
+            steps = 0
         if passes(known):
             response.transaction_states.append(
                 ListedTransaction(
@@ -70,22 +81,19 @@ async def handle(
 
 
 def _has_been_open(known: Transaction, now_ms: int, open_ms: int) -> bool:
-    return known.started_ms >= 0 and now_ms - known.started_ms > open_ms
+    """Whether it began so long ago; one that has not begun yet counts, as in Apache Kafka."""
+    return now_ms - known.started_ms > open_ms
 
 
 def _pattern(text: str | None) -> Any:
     """The compiled pattern, None for none. It is the client's, so matching takes linear time."""
     if not text:
         return None
-    import re2  # a library of its own, loaded when somebody asks for a pattern
-
-    options = re2.Options()
-    options.log_errors = False
     try:
         if len(text) > PATTERN_LENGTH_MAX:
             raise ValueError(f"{len(text)} characters, {PATTERN_LENGTH_MAX} at most")
-        return re2.compile(text, options)
-    except (re2.error, ValueError) as error:
+        return compile_bounded(text, PROGRAM_BYTES_MAX)
+    except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 

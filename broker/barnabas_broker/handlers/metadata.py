@@ -13,6 +13,7 @@ from barnabas_broker.controller.topics import validate_topic_name
 from barnabas_broker.handlers.authorization import may, may_cluster
 from barnabas_broker.handlers.authorized_operations import (
     NOT_ASKED,
+    OPERATIONS_SLICE,
     authorized_operations,
     cluster_operations,
 )
@@ -45,7 +46,7 @@ def handle(
     services: Services, in_flight: InFlightRequest, request: MetadataRequest
 ) -> MetadataResponse | Coroutine[Any, Any, bytes]:
     """Describe the cluster and the requested topics; a coroutine where that is much."""
-    image, requested = services.image, request.topics
+    image, requested, size = services.image, request.topics, _slice_size(services, request)
     if requested is None or (in_flight.api_version < NULL_SINCE and not requested):
         found: Collection[Found] = image.topics.by_name.values()
         if services.authorizer is not None:
@@ -56,17 +57,23 @@ def handle(
                 for topic in found
                 if _may_see(services, in_flight, topic.name or "", is_filter=True)
             ]
-    elif len(requested) > SLICE:
+    elif len(requested) > size:
         return _describe_many(services, in_flight, request, requested)
     else:
         found = _each_once([_find(services, in_flight, request, topic) for topic in requested])
-    if len(found) + sum(len(one.partitions) for one in found) > SLICE:
+    if len(found) > size or len(found) + sum(len(one.partitions) for one in found) > SLICE:
         return _describe_in_slices(services, in_flight, request, list(found))
     topics = [
         _describe(services, in_flight, request, one) if isinstance(one, TopicImage) else one
         for one in found
     ]
     return _response(services, in_flight, request, topics)
+
+
+def _slice_size(services: Services, request: MetadataRequest) -> int:
+    """How many topics are looked at in some milliseconds."""
+    has_operations = services.authorizer is not None and request.include_topic_authorized_operations
+    return OPERATIONS_SLICE if has_operations else SLICE
 
 
 async def _describe_visible(
@@ -90,8 +97,11 @@ async def _describe_many(
     request: MetadataRequest,
     requested: Sequence[MetadataRequestTopic],
 ) -> bytes:
-    each = partial(services.heavy_work.each, in_flight)
-    found = [_find(services, in_flight, request, topic) async for topic in each(requested)]
+    each, size = services.heavy_work.each, _slice_size(services, request)
+    found = [
+        _find(services, in_flight, request, topic)
+        async for topic in each(in_flight, requested, size)
+    ]
     return await _describe_in_slices(services, in_flight, request, _each_once(found))
 
 
@@ -107,7 +117,7 @@ async def _describe_in_slices(
         _without_partitions(services, in_flight, request, one)
         if isinstance(one, TopicImage)
         else one
-        async for one in each(found)
+        async for one in each(found, _slice_size(services, request))
     ]
     partitions = (
         (topic, index, partition)

@@ -39,7 +39,7 @@ async def _commit_readable(
     services: Services, in_flight: InFlightRequest, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
     """Store the offsets of the topics that the client may read."""
-    request.topics, refused = parted(
+    request.topics, refused = await parted(
         services,
         in_flight,
         AclOperation.READ,

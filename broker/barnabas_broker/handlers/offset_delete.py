@@ -20,7 +20,7 @@ async def handle(
 ) -> OffsetDeleteResponse:
     """Ask the coordinator of the group."""
     require(services, in_flight, AclOperation.DELETE, AclResourceType.GROUP, request.group_id)
-    request.topics, refused = parted(
+    request.topics, refused = await parted(
         services,
         in_flight,
         AclOperation.READ,

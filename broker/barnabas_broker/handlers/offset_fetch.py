@@ -4,6 +4,8 @@ v2: null means all topics. v5: leader epochs. v7: require stable. v8: several gr
 member epochs. Source: OFS-11.
 """
 
+from functools import partial
+
 from barnabas_broker.coordinator.group import replies
 from barnabas_broker.handlers.authorization import may, parted
 from barnabas_broker.handlers.group_context import group_context
@@ -27,7 +29,8 @@ async def handle(
     """Ask the coordinator of the group."""
     request.groups = list(each_once(request.groups, lambda group: group.group_id))
     if services.authorizer is None:
-        return await services.groups.offset_fetch(request, group_context(in_flight))
+        pause = partial(services.heavy_work.pause_of, in_flight)
+        return await services.groups.offset_fetch(request, group_context(in_flight), pause)
     return await _fetch_visible(services, in_flight, request)
 
 
@@ -42,8 +45,12 @@ async def _fetch_visible(
     groups = replies.fetched_groups(request, version)
     visible = {group.group_id: _sees_group(services, in_flight, group) for group in groups}
     asked = [group for group in groups if visible[group.group_id]]
-    hidden = [_take_out_hidden(services, in_flight, group) for group in asked]
-    fetched = await services.groups.fetch_offsets(asked, require_stable=request.require_stable)
+    hidden = [await _take_out_hidden(services, in_flight, group) for group in asked]
+    fetched = await services.groups.fetch_offsets(
+        asked,
+        require_stable=request.require_stable,
+        pause=partial(services.heavy_work.pause_of, in_flight),
+    )
     for group, result, topics in zip(asked, fetched, hidden, strict=True):
         if result.error_code:
             continue
@@ -69,13 +76,13 @@ async def _fetch_visible(
     )
 
 
-def _take_out_hidden(
+async def _take_out_hidden(
     services: Services, in_flight: InFlightRequest, group: OffsetFetchRequestGroup
 ) -> list[OffsetFetchRequestTopics]:
     """Take the topics that the client may not see out of a group's request, and return them."""
     if group.topics is None:
         return []
-    group.topics, hidden = parted(
+    group.topics, hidden = await parted(
         services,
         in_flight,
         AclOperation.DESCRIBE,

@@ -68,7 +68,8 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.TXN_OFFSET_COMMIT: (8 * _MIB, 10_000),
     ApiKey.LIST_TRANSACTIONS: (64 * 1024, 1_000),
     # Metadata and assignments of members are bytes, of a size of the clients' own.
-    ApiKey.JOIN_GROUP: (32 * _MIB, 10_000),
+    # Protocols, of which clients have a few: each is an object for each member, and is voted on.
+    ApiKey.JOIN_GROUP: (32 * _MIB, 100),
     ApiKey.SYNC_GROUP: (64 * _MIB, 10_000),
     ApiKey.LIST_GROUPS: (64 * 1024, 100),
     # Acknowledgements: offsets may each have a type of their own.
@@ -80,6 +81,26 @@ _LIMITS: Final[dict[ApiKey, tuple[int, int]]] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (8 * _MIB, 20_000),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (8 * _MIB, 20_000),
 }
+
+
+LONG_RESPONSES: Final = frozenset(
+    (
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    )
+)
+"""APIs of which a request of a few bytes may have a response of very many elements."""
+LOOP_ELEMENTS_MAX: Final = 500
+"""So many are encoded in a millisecond or two; what is longer is encoded in a thread."""
+_BYTES_OF_ELEMENT: Final = 1024
 
 
 def loop_bytes_max(key: ApiKey) -> int:
@@ -154,6 +175,31 @@ def _count(message: Message) -> int:
         elif isinstance(value, Message):
             total += _count(value)
     return total
+
+
+def is_long(response: Message) -> bool:
+    """Whether to encode a response holds the loop up; takes no longer for a longer one."""
+    return _left(response, LOOP_ELEMENTS_MAX) < 0
+
+
+def _left(message: Message, left: int) -> int:
+    """How many elements may come after a message; below 0 where it is too much by itself."""
+    for field in message.__fields__:
+        value: Any = getattr(message, field.name, None)
+        if isinstance(value, list):
+            left -= len(value)
+            if value and isinstance(value[0], Message):
+                for element in value:
+                    if left < 0:
+                        return left
+                    left = _left(element, left)
+        elif isinstance(value, Message):
+            left = _left(value, left)
+        elif isinstance(value, (bytes, memoryview)):
+            left -= len(value) // _BYTES_OF_ELEMENT
+        if left < 0:
+            return left
+    return left
 
 
 REPEATS_MAX: Final = 10

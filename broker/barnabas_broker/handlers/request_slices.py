@@ -75,6 +75,8 @@ def _refused_reassignment(request: Any) -> KafkaError | None:
 _PARTITIONS: Final = ("topics", "partitions")
 _DESCRIBED_SIZE: Final = 4
 """Each resource has dozens of settings, each with its synonyms and its documentation."""
+_TWICE_JUDGED_SIZE: Final = 200
+"""Rights to a group and to a topic may be asked for with each."""
 _DECIDED_SIZE: Final = 40
 """The controller decides on each by its image and writes what it decides."""
 _ONE_RESOURCE: Final = _repeated("resources", "resource_type", "resource_name")
@@ -85,9 +87,25 @@ SLICED: Final[dict[ApiKey, tuple[Slicing, ...]]] = {
         Slicing(
             ("groups", "topics", "partition_indexes"),
             ("groups", "topics", "partitions"),
+            _TWICE_JUDGED_SIZE,
             key=attrgetter("group_id"),
         ),
         Slicing(("topics", "partition_indexes"), _PARTITIONS),
+    ),
+    ApiKey.FIND_COORDINATOR: (Slicing(("coordinator_keys",), ("coordinators",), key=str),),
+    ApiKey.DESCRIBE_GROUPS: (Slicing(("groups",), ("groups",), key=str),),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (Slicing(("group_ids",), ("groups",), key=str),),
+    ApiKey.SHARE_GROUP_DESCRIBE: (Slicing(("group_ids",), ("groups",), key=str),),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+        Slicing(
+            ("groups", "topics", "partitions"),
+            ("groups", "topics", "partitions"),
+            _TWICE_JUDGED_SIZE,
+            key=attrgetter("group_id"),
+        ),
+    ),
+    ApiKey.DESCRIBE_TRANSACTIONS: (
+        Slicing(("transactional_ids",), ("transaction_states",), key=str),
     ),
     # Each slice is in the same transaction, which is verified or added to with the first.
     ApiKey.TXN_OFFSET_COMMIT: (Slicing(_PARTITIONS, _PARTITIONS),),

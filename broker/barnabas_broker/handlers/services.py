@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from barnabas_broker.coordinator.transaction.marker_writer import MarkerWriter
     from barnabas_broker.coordinator.transaction.verification import TransactionVerification
     from barnabas_broker.share.share_partitions import SharePartitions
+
+
+async def _serve_with_any(_: Mapping[str, str]) -> None:
+    """Listeners without TLS."""
+
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -100,6 +105,8 @@ class Services:
     peers: Peers | None = None
     authorizer: Authorizer | None = None  # without one everybody may do everything
     audit: Audit | None = None
+    # Whether listeners could serve with other settings. Raises: ConfigError.
+    check_listeners: Callable[[Mapping[str, str]], Awaitable[None]] = _serve_with_any
     # `dispatch.Api` by key: those that had requests since the start, with their counters.
     apis: dict[int, Any] = field(default_factory=dict)
 

@@ -24,10 +24,10 @@ async def handle(
 ) -> ShareGroupDescribeResponse:
     """Ask the coordinator of the groups."""
     check_share_version(services)
-    visible, hidden = visible_groups(services, in_flight, request.group_ids)
+    visible, hidden = await visible_groups(services, in_flight, request.group_ids)
     groups = await services.groups.share.describe(visible)
     if request.include_authorized_operations:
-        add_operations(services, in_flight, groups)
+        await add_operations(services, in_flight, groups)
     return ShareGroupDescribeResponse(
         groups=[
             *(

@@ -44,7 +44,7 @@ async def handle(
     require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     version = in_flight.api_version
     refused = _resolve_ids(services, request) if version >= IDS_SINCE else []
-    refused += _take_out_unreadable(services, in_flight, request)
+    refused += await _take_out_unreadable(services, in_flight, request)
     if refused and not request.topics:
         return TxnOffsetCommitResponse(topics=refused)
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -119,11 +119,11 @@ def _resolve_ids(
     return unknown
 
 
-def _take_out_unreadable(
+async def _take_out_unreadable(
     services: Services, in_flight: InFlightRequest, request: TxnOffsetCommitRequest
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Take out the topics that the client may not read, and refuse them."""
-    request.topics, unreadable = parted(
+    request.topics, unreadable = await parted(
         services,
         in_flight,
         AclOperation.READ,

@@ -48,6 +48,11 @@ class LoopLag:
         self._max_seconds = max(self._max_seconds, lag_seconds)
         self._sum_seconds += lag_seconds
 
+    @property
+    def max_ms(self) -> float:
+        """The most that the loop came late, in the last one or two minutes."""
+        return max(self._max_seconds, self._max_before_seconds) * 1000
+
     def samples(self) -> Iterator[Sample]:
         """For the collector."""
         yield Sample(

@@ -6,7 +6,7 @@ and the controller is active from then on until the quorum says that it is over.
 
 from collections.abc import Callable, Sequence
 
-from barnabas_broker.arbiter.arbiter import Arbiter, Leader
+from barnabas_broker.arbiter.arbiter import Arbiter, Leader, LeaderListener
 from barnabas_broker.arbiter.arbiter_factory import make_arbiter
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listeners import Endpoint
@@ -135,8 +135,15 @@ class ControlPlane:
     async def start(self, advertised: Sequence[Endpoint]) -> None:
         """Take part in the metadata log, reached by others at one of the advertised endpoints."""
         name = self._config.inter_broker_listener_name
+        others = self._config.barnabas_other_broker_listeners
         endpoint = next((one for one in advertised if one.name == name), advertised[0])
-        await self.quorum.start(Leader(self._logs.node_id, endpoint.host, endpoint.port))
+        listeners = tuple(
+            LeaderListener(one.name, one.host, one.port)
+            for one in advertised
+            if others and one.name in (name, *others)
+        )
+        leader = Leader(self._logs.node_id, endpoint.host, endpoint.port, listeners)
+        await self.quorum.start(leader)
 
     async def lead(self, advertised: Sequence[Endpoint], seconds_max: float | None = None) -> None:
         """Start, and return when this node leads the control plane.

@@ -133,6 +133,7 @@ class DataPlane:
         channel: ControllerChannel,
         dynamic: DynamicConfig,
         broker_epoch: Callable[[], int],
+        lease: Callable[[], int | None],
         take_producer_id: Callable[[], Awaitable[int]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         heavy_work: HeavyWork,
@@ -170,7 +171,7 @@ class DataPlane:
         self._make_transactions = partial(self._new_transactions, dynamic, peers, take_producer_id)
         self._make_share_state = partial(self._new_share_state, peers, spawn)
         self._make_share_serving = partial(
-            self._new_share_serving, dynamic, peers, spawn, heavy_work
+            self._new_share_serving, dynamic, peers, spawn, heavy_work, lease
         )
         self.groups.share.connect(
             lambda: self.share_state.persister, PartitionEnds(replicas, peers).ends
@@ -230,6 +231,7 @@ class DataPlane:
         peers: Peers,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         heavy_work: HeavyWork,
+        lease: Callable[[], int | None],
     ) -> ShareServing:
         from barnabas_broker.server.share_serving import ShareServing
 
@@ -247,6 +249,7 @@ class DataPlane:
             run=heavy_work.run_own,
             pause=heavy_work.pause,
             spawn=spawn,
+            lease=lease,
         )
 
     def _take_over(self, dynamic: DynamicConfig) -> None:

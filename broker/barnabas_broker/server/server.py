@@ -70,6 +70,7 @@ from barnabas_broker.security.bootstrap_users import parse_bootstrap_users
 from barnabas_broker.security.broker_identity import BrokerIdentity
 from barnabas_broker.security.broker_users import BrokerLogin, BrokerUsers
 from barnabas_broker.security.credentials import ScramCredentials
+from barnabas_broker.security.secret_files import warn_of_readable_secrets
 from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_broker.server.background import BackgroundTasks
 from barnabas_broker.server.control_plane import ControlPlane
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from barnabas_broker.security.audit.audit_writer import AuditWriter
 
 logger = logging.getLogger(__name__)
+
+NOBODY = AuditSource()
 
 
 class Server:
@@ -123,6 +126,12 @@ class Server:
             others=self.config.barnabas_other_broker_listeners,
             is_secured=self.authorizer is not None,
         )
+        has_principals = bool(self.config.barnabas_broker_principals.strip())
+        if self.authorizer and not has_principals and self.config.arbiter_backend != "file":
+            logger.warning(
+                "rights are checked and barnabas.broker.principals names nobody, so this broker"
+                " takes no other for a broker: name all of them, or they cannot join"
+            )
         self._broker_login: BrokerLogin | None = None
         self._broker_credentials: ScramCredentials | None = None
         self._background = BackgroundTasks()
@@ -219,7 +228,7 @@ class Server:
             report_directories=self.membership.directory_reports.report,
             applied=self.membership.note_applied,
             spawn=self._background.spawn,
-            update_quotas=self.quotas.update,
+            update_quotas=self.quotas.update_in_turns,
             update_credentials=self.logins.update,
             update_subscriptions=self.client_metrics.update,
             update_acls=None if self._standard_authorizer is None else self._update_acls,
@@ -235,8 +244,9 @@ class Server:
 
     def _build(self) -> None:
         config, clock = self.config, self._clock
-        # Before anything that has to be taken down again: a certificate may not do.
+        # Before anything that has to be taken down again: their settings may not do.
         self.tls = BrokerTls(config, clock)
+        self.logins = self._make_logins()
         self._is_built = True
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop)
@@ -250,6 +260,7 @@ class Server:
             self.tls.of_brokers,
             encryption_turns,
         )
+        self.connections.peers.login = self._broker_login
         self.control = ControlPlane(
             config,
             self.logs,
@@ -288,7 +299,6 @@ class Server:
         self.replicas = self.data.replicas
         self.groups = self.data.groups
         self.gate = RequestGate()
-        self.logins = self._make_logins()
         shared = (self.tls, encryption_turns, self.logins)
         self.listeners = Listeners(
             config, self._network, loop, self.turn, clock, self.gate, *shared
@@ -302,8 +312,7 @@ class Server:
         self.dynamic.subscribe(self._take_over_settings)
 
     def _make_logins(self) -> Logins:
-        """How others log in here; and this broker elsewhere."""
-        self.connections.peers.login = self._broker_login
+        """How others log in here. Raises: ConfigError."""
         return Logins(
             self.config,
             clock=self._clock,
@@ -316,15 +325,17 @@ class Server:
         """Lock the log directories; read what brokers log in by, where they do so by SCRAM."""
         await self._disk.run(self.logs.open_directories)
         config = self.config
+        await self._disk.run(warn_of_readable_secrets, config)
         path = config.barnabas_broker_users_file
         if path is None:
             return
         mechanisms = config.sasl[config.inter_broker_listener_name].mechanisms
+        own = config.sasl_mechanism_inter_broker_protocol
         try:
             users = BrokerUsers.parse(await self._disk.run(self._disk.read_bytes, path))
         except OSError as error:
             raise ConfigError(f"barnabas.broker.users.file: {path}: {error.strerror}") from error
-        self._broker_login = users.login(mechanisms[0], self.broker_identity, self.logs.node_id)
+        self._broker_login = users.login(own, self.broker_identity, self.logs.node_id)
         self._broker_credentials = await self._disk.run(users.credentials, mechanisms, secret_bytes)
 
     async def _start_listeners(self) -> None:
@@ -381,6 +392,7 @@ class Server:
             self.membership.channel,
             self.dynamic,
             lambda: self.membership.lifecycle.broker_epoch,
+            lambda: self.membership.lifecycle.lease,
             self._producer_ids.take,
             self._background.spawn,
             self.heavy_work,
@@ -420,6 +432,7 @@ class Server:
             peers=self.connections.peers,
             authorizer=self.authorizer,
             audit=self.audit,
+            check_listeners=lambda values: self.tls.check(values, self._disk.run),
         )
 
     def _start_audit(self) -> Audit | None:
@@ -474,6 +487,8 @@ class Server:
             callers=admin_callers(config, tls, self._clock, self.logins.tokens),
             tls=None if tls is None else TlsPort(self._network, lambda: tls.server),
             socket_path=config.admin_http_socket,
+            console_url=config.console_url,
+            audit=self.audit,
         )
         late = DeferredAdminServer(admin, self._background.spawn, self._fail)
         self.collector.register(late.loop_lag.samples)
@@ -544,26 +559,28 @@ class Server:
         """Whether clients should come here: not before it serves, nor once it is leaving."""
         return self.state is BrokerState.RUNNING and self.membership.lifecycle.is_unfenced
 
-    async def drain(self, timeout_ms: int | None = None) -> dict[str, Any]:
+    async def drain(
+        self, timeout_ms: int | None = None, source: AuditSource = NOBODY
+    ) -> dict[str, Any]:
         """Begin to give leaderships away and say how far that is: what `/drain` does."""
         if self.state not in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN):
             return {"phase": self.state.name.lower(), "leaders": 0}
-        self._note_drain("begin")
+        self._note_drain("begin", source)
         return await self.membership.drainer.asked(timeout_ms)
 
-    async def undrain(self) -> dict[str, Any]:
+    async def undrain(self, source: AuditSource = NOBODY) -> dict[str, Any]:
         """Serve on after a drain, unless the process is stopping: what `/undrain` does."""
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._is_stopping:
             self.membership.drainer.undo()
-            self._note_drain("undo")
+            self._note_drain("undo", source)
             self.state = move(self.state, BrokerState.RUNNING)
         return {"state": self.state.name.lower()}
 
-    def _note_drain(self, operation: str) -> None:
+    def _note_drain(self, operation: str, source: AuditSource) -> None:
         """Tell the audit log of what the admin HTTP was asked to do."""
         if self.audit is not None:
             broker = f"BROKER:{self.logs.node_id}"
-            self.audit.changed(AuditKind.DRAIN, AuditSource(), broker, operation=operation)
+            self.audit.changed(AuditKind.DRAIN, source, broker, operation=operation)
 
     def _begin_drain(self) -> None:
         self.state = move(self.state, BrokerState.PENDING_CONTROLLED_SHUTDOWN)
@@ -668,4 +685,5 @@ class Server:
             groups=self.groups,
             drain=self.membership.drainer.state,
             comparing=self.control.controller.comparison.waiting(),
+            loop_lag_ms=None if self._admin is None else self._admin.loop_lag.max_ms,
         )

@@ -89,6 +89,7 @@ class ShareServing:
         run: Callable[..., Awaitable[Any]],
         pause: Pause,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        lease: Callable[[], int | None],
     ) -> None:
         """Make the parts; share partitions come with the first fetches."""
         self._metrics = ShareMetrics()
@@ -122,6 +123,7 @@ class ShareServing:
                 clock=clock,
                 spawn=spawn,
                 metrics=self._metrics,
+                lease=lease,
             ),
             pause=pause,
             session_slots=config.group_share_max_share_sessions,

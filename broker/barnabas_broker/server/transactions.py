@@ -14,7 +14,6 @@ from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
 from barnabas_broker.coordinator.group.topics import Topics
 from barnabas_broker.coordinator.runtime.pipeline import RuntimeSettings
 from barnabas_broker.coordinator.transaction.coordinator import (
-    ABORTABLE_SINCE_ADD,
     TRANSACTION_STATE_TOPIC,
     TransactionCoordinator,
     TransactionSettings,
@@ -80,12 +79,13 @@ class _Coordinators:
         leader = topic.partitions[index].leader
         return None if leader == NO_LEADER else leader
 
+    def own(self, node_id: int) -> TransactionCoordinator | None:
+        return self._parts.coordinator if node_id == self._parts.node_id else None
+
     async def send(
         self, node_id: int, request: AddPartitionsToTxnRequest
     ) -> AddPartitionsToTxnResponse:
         parts = self._parts
-        if node_id == parts.node_id:
-            return await parts.coordinator.add_partitions_of_many(request, ABORTABLE_SINCE_ADD)
         response: AddPartitionsToTxnResponse = await parts.peers.request(
             node_id,
             request,

@@ -212,22 +212,34 @@ class DelayedShareFetch(DelayedOperation):
         log = loaded.partition.log
         size_max = min(budget.partition_bytes, max(readable_bytes(loaded, offset), 1))
         read: LogRead | None = log.read_nowait(offset, size_max, limit)
-        if read is None:
-            async with self._reads:
-                read = await log.read(offset, size_max, limit)
+        aborted: Sequence[tuple[int, int]] = ()
+        if read is not None:
+            if settings.read_committed:
+                aborted = log.aborted_transactions(offset, limit)
+        else:
+            try:
+                async with self._reads:
+                    read, aborted = await log.read_with_aborted(offset, size_max, limit)
+            except KafkaError:
+                if offset < log.log_start_offset:
+                    return  # deleted meanwhile: the next fetch begins where the log does
+                raise
             if self._parameters.is_gone():
                 return
         if not loaded.is_active:
             one.take_over_error()
             return
-        aborted = log.aborted_transactions(offset, limit) if settings.read_committed else ()
-        fetched = FetchedRecords(read.buffers, budget.batches, aborted)
+        fetched = FetchedRecords(
+            read.buffers, budget.batches, aborted if settings.read_committed else ()
+        )
         acquired = loaded.acquire(budget.parameters, offset, fetched.batches)
         if acquired:
             one.acquired = acquired
             one.buffers = fetched.cut(acquired[0].first_offset, acquired[-1].last_offset)
             one.size_bytes = sum(map(len, one.buffers))
             loaded.partition.bytes_out += one.size_bytes
+        else:
+            one.take_over_error()
         budget.use(one, len(fetched.batches))
 
 

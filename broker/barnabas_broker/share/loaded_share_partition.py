@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -29,8 +29,9 @@ from barnabas_broker.share.acquisition import (
     acquire,
 )
 from barnabas_broker.share.dead_letters import DeadLetterWriter
+from barnabas_broker.share.lost_records import FirstReads, without_lost
 from barnabas_broker.share.offset_reset import reset_offset
-from barnabas_broker.share.persister import SharePartitionKey, SharePersister
+from barnabas_broker.share.persister import SharePartitionKey, SharePersister, ShareState
 from barnabas_broker.share.record_states import FINAL, AcknowledgementBatch
 from barnabas_broker.share.share_metrics import ShareMetrics
 from barnabas_broker.share.share_partition import SharePartition
@@ -41,6 +42,8 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 NEVER_READ: Final = -1
+UNCHANGED: Final = -1
+"""Of a start in a write: it stays."""
 WRITE_PAUSE_MS: Final = 1_000
 """Between writes of what has ended its last attempt, and is no dead letter before it is stored."""
 _FENCING: Final = frozenset(
@@ -84,6 +87,9 @@ class ShareContext:
     clock: Clock
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     metrics: ShareMetrics
+    # The number of the lease by which this broker leads, None without one.
+    lease: Callable[[], int | None]
+    first_reads: FirstReads = field(default_factory=FirstReads)
 
 
 class LoadedSharePartition:
@@ -93,6 +99,7 @@ class LoadedSharePartition:
         "_context",
         "_is_sending_dead_letters",
         "_is_writing",
+        "_lease",
         "_on_change",
         "_on_gone",
         "_start_seen",
@@ -127,6 +134,7 @@ class LoadedSharePartition:
         self.error: KafkaError | None = None
         self.records = SharePartition(0, context.settings(key.group_id))
         self._state_epoch = -1
+        self._lease: int | None = None  # by which the state was read
         self._is_writing = False
         self._is_sending_dead_letters = False
         self._timer_task: TimerTask | None = None
@@ -155,10 +163,14 @@ class LoadedSharePartition:
     # Loading and its end.
 
     async def load(self) -> None:
-        """Read the state from the share coordinator (SHR-3)."""
+        """Read the state from the share coordinator (SHR-3); not without a lease."""
         if self.error is not None:
             return  # fenced while it waited for its turn
         context, key = self._context, self.key
+        self._lease = context.lease()
+        if self._lease is None:
+            self.fence()
+            return
         started_ns = context.clock.monotonic_ns()
         settings = context.settings(key.group_id)
         try:
@@ -173,10 +185,14 @@ class LoadedSharePartition:
                 await context.persister().write(
                     key, state.state_epoch, self.leader_epoch, start_offset, 0, ()
                 )
+            else:
+                state = await self._without_lost(state)
+                start_offset = state.start_offset
             records = SharePartition.load(start_offset, state.batches, settings)
         except Exception as error:
             self._load_failed(error)
             return
+        context.first_reads.note(key, self.leader_epoch)
         if self.load_state is not LoadState.INITIALIZING:
             return
         self.records = records
@@ -184,6 +200,31 @@ class LoadedSharePartition:
         self.load_state = LoadState.ACTIVE
         context.metrics.loads.observe(context.clock.monotonic_ns() - started_ns)
         self.changed()
+
+    async def _without_lost(self, state: ShareState) -> ShareState:
+        """Take back what was done of records that the log does not have any more."""
+        context, key = self._context, self.key
+        log_end = self.partition.leading_since_offset
+        if not context.first_reads.is_first(key, self.leader_epoch):
+            return state
+        reclaimed = without_lost(state, log_end)
+        if reclaimed is None:
+            return state
+        logger.warning(
+            "share partition %s has done what its log has lost from offset %d on: what comes there"
+            " is delivered",
+            key,
+            log_end,
+        )
+        persister, start_offset = context.persister(), reclaimed.start_offset
+        if start_offset < state.start_offset:
+            await persister.initialize(key, state.state_epoch, start_offset)
+        else:
+            taken_back = reclaimed.taken_back
+            await persister.write(
+                key, state.state_epoch, self.leader_epoch, UNCHANGED, 0, taken_back
+            )
+        return ShareState(state.state_epoch, start_offset, reclaimed.batches)
 
     def _load_failed(self, error: Exception) -> None:
         if not isinstance(error, KafkaError):
@@ -260,7 +301,14 @@ class LoadedSharePartition:
     def acquire(
         self, parameters: AcquireParameters, fetch_offset: int, batches: Sequence[FetchedBatch]
     ) -> list[AcquiredRecords]:
-        """Acquire records for a member out of the batches that were read from an offset on."""
+        """Acquire records for a member out of the batches that were read from an offset on.
+
+        None, and it is fenced, where the lease was lost by which its state was read: another broker
+        may lead since then, and records may be done that this one still has.
+        """
+        if self._context.lease() != self._lease:
+            self.fence()
+            return []
         now_ms = self._context.clock.monotonic_ms()
         acquired = acquire(self.records, parameters, fetch_offset, batches, now_ms)
         metrics = self._context.metrics

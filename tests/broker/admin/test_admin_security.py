@@ -1,6 +1,9 @@
 """The admin HTTP with certificates and tokens, and its Unix socket (SEC-63)."""
 
 import asyncio
+import json
+import logging
+import socket
 import ssl
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from barnabas_broker.admin import admin_sockets
 from barnabas_broker.admin.admin_access import bearer_token, needs_caller
 from barnabas_broker.admin.admin_callers import admin_callers
 from barnabas_broker.admin.admin_tokens import TokenFile
@@ -227,6 +231,42 @@ def test_silent_connections_keep_no_probe_out(tmp_path: Path, files: TlsFiles) -
     asyncio.run(run())
 
 
+def test_a_burst_of_silent_connections_is_cut_at_once(
+    tmp_path: Path, files: TlsFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: all of them accepted in one turn; their descriptors are for the logs."""
+    monkeypatch.setattr(admin_sockets, "HANDSHAKE_SECONDS", 3_600.0)
+    count = admin_sockets.BACKLOG - 8
+
+    def is_cut(one: socket.socket) -> bool:
+        try:
+            return one.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            return True
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data", **secured(files, tmp_path)) as server:
+            await started(server)
+            address = HOST, port_of(server)
+            silent = [socket.create_connection(address) for _ in range(count)]
+            for one in silent:
+                one.setblocking(False)
+            left = silent
+
+            async def are_few() -> bool:
+                nonlocal left
+                left = [one for one in left if not is_cut(one)]
+                return len(left) <= admin_sockets.HANDSHAKES_MAX
+
+            await eventually(are_few)
+            for one in silent:
+                one.close()
+
+    asyncio.run(run())
+
+
 def test_a_token_in_plain_is_for_the_loopback_address_only(tmp_path: Path) -> None:
     async def run() -> None:
         tokens = tmp_path / "tokens"
@@ -309,5 +349,41 @@ def test_a_service_account_has_to_be_named_as_well(token: str, admitted: bool) -
     tls: Any = SimpleNamespace(identity_of=lambda *_: None)
     callers = admin_callers(config, tls, SystemClock(), {"CLIENTS": OneToken()})
     assert callers is not None
-    assert asyncio.run(callers.admits(None, f"Bearer {token}")) is admitted
-    assert not asyncio.run(callers.admits(object(), None)), "ANONYMOUS is nobody"
+    caller = asyncio.run(callers.caller(None, f"Bearer {token}"))
+    assert caller == (f"User:{ACCOUNT}" if admitted else None)
+    assert asyncio.run(callers.caller(object(), None)) is None, "ANONYMOUS is nobody"
+
+
+def test_the_audit_has_who_drains_and_who_was_refused(
+    tmp_path: Path, files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SEC-70, SEC-71: by certificate, token or socket."""
+    operator = files.issue("operator")
+    settings = secured(files, tmp_path) | {"barnabas.audit": "on"}
+    (tmp_path / "tokens").write_text(f"{TOKEN}\n")
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data", **settings) as server:
+            await started(server)
+            port, socket_path = port_of(server), settings["admin.http.socket"]
+            assert (await asked(port, "/drain", "POST", tls=context(files)))[0] == 401
+            for port_or_path, options in (
+                (port, {"tls": context(files, operator)}),
+                (port, {"tls": context(files), "Authorization": f"Bearer {TOKEN}"}),
+                (socket_path, {}),
+            ):
+                assert (await asked(port_or_path, "/drain", "POST", **options))[0] == 200
+                assert (await asked(port_or_path, "/undrain", "POST", **options))[0] == 200
+
+    with caplog.at_level(logging.INFO, "barnabas.audit"):
+        asyncio.run(run())
+    lines = [json.loads(one.message) for one in caplog.records if one.name == "barnabas.audit"]
+    told = [(one["event"], one["outcome"], one.get("principal", ""), one["host"]) for one in lines]
+    local = {"127.0.0.1", "::1"}
+    assert {(*one[:3], "local" if one[3] in local else one[3]) for one in told} == {
+        ("login", "failure", "", "local"),
+        ("drain", "success", "User:CN=operator", "local"),
+        ("drain", "success", "admin.http.token.file", "local"),
+        ("drain", "success", "", "unix"),
+    }
+    assert TOKEN not in caplog.text

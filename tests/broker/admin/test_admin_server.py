@@ -12,6 +12,7 @@ from barnabas_broker.admin import admin_server
 from barnabas_broker.admin.admin_connections import CONNECTIONS_MAX
 from barnabas_broker.admin.admin_server import AdminServer
 from barnabas_broker.metrics.collector import MetricsCollector, Sample
+from barnabas_broker.security.audit.audit_event import AuditSource
 from tests.broker.admin.http_requests import WAIT_SECONDS, get
 
 
@@ -52,6 +53,34 @@ def test_probes_follow_the_broker() -> None:
     with_server(work)
 
 
+def test_the_first_page_leads_to_the_console_or_says_how_to_get_one() -> None:
+    """CON-133."""
+
+    async def work(server: AdminServer, _: dict[str, Any], __: MetricsCollector) -> None:
+        status, headers, body = await get(server, "/")
+        assert status == 200
+        assert headers["content-type"].startswith("text/html")
+        assert headers["content-security-policy"] == "default-src 'none'"
+        assert "barnabas console" in body
+
+    with_server(work)
+
+    async def redirected() -> None:
+        url = "https://console.example/kafka/"
+        server = AdminServer(
+            "127.0.0.1", 0, lambda: True, lambda: True, dict, MetricsCollector(), console_url=url
+        )
+        await server.start()
+        try:
+            status, headers, _ = await get(server, "/")
+            assert (status, headers["location"]) == (302, url)
+            assert (await get(server, "/status"))[0] == 200
+        finally:
+            await server.stop()
+
+    asyncio.run(redirected())
+
+
 def test_status_is_what_the_server_tells_as_json() -> None:
     async def work(server: AdminServer, state: dict[str, Any], _: MetricsCollector) -> None:
         status, headers, body = await get(server, "/status")
@@ -83,11 +112,11 @@ def test_a_hook_starts_the_drain_and_is_told_how_far_it_is() -> None:
     async def run() -> None:
         asked: list[int | None] = []
 
-        async def drain(timeout_ms: int | None) -> dict[str, Any]:
+        async def drain(timeout_ms: int | None, source: AuditSource) -> dict[str, Any]:
             asked.append(timeout_ms)
             return {"phase": "draining", "leaders": 2}
 
-        async def undrain() -> dict[str, Any]:
+        async def undrain(source: AuditSource) -> dict[str, Any]:
             return {"state": "running"}
 
         server = AdminServer(

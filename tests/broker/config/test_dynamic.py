@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.definitions import ConfigError, value_text
 from barnabas_broker.config.dynamic import (
     ConfigSource,
     DescribedConfig,
@@ -58,6 +58,34 @@ def test_whole_topic_is_described_in_the_order_of_the_keys() -> None:
     assert DynamicConfig({}).describe_topic({}, ["nonsense"]) == []
 
 
+def test_setting_of_a_group_falls_back_to_the_brokers() -> None:
+    """CFG-1: as Kafka's DynamicGroupConfigIntegrationTest describes them since 4.3."""
+    key = "consumer.assignment.interval.ms"
+    config = DynamicConfig({f"group.{key}": "4"})
+    (entry,) = config.describe_group({key: "1"}, [key])
+    assert (entry.value, entry.source) == ("1", ConfigSource.GROUP)
+    assert [(synonym.key, synonym.value, synonym.source) for synonym in entry.synonyms] == [
+        (key, "1", ConfigSource.GROUP),
+        (f"group.{key}", "4", ConfigSource.STATIC_BROKER),
+        (f"group.{key}", "1000", ConfigSource.DEFAULT),
+    ]
+    (entry,) = config.describe_group({}, [key])
+    assert (entry.value, entry.source, entry.is_default) == ("4", ConfigSource.STATIC_BROKER, False)
+
+
+def test_setting_that_only_groups_have_falls_back_to_its_default() -> None:
+    """CFG-1: there is no setting of the broker for it."""
+    key = "share.auto.offset.reset"
+    (entry,) = DynamicConfig({}).describe_group({key: "earliest"}, [key])
+    assert entry.synonyms == (
+        Synonym(key, "earliest", ConfigSource.GROUP),
+        Synonym(key, "latest", ConfigSource.DEFAULT),
+    )
+    (entry,) = DynamicConfig({}).describe_group({}, [key])
+    assert (entry.source, entry.is_default) == (ConfigSource.DEFAULT, True)
+    assert entry.synonyms == (Synonym(key, "latest", ConfigSource.DEFAULT),)
+
+
 def test_broker_is_described_with_what_may_change() -> None:
     """CFG-1, CFG-7, CFG-8: secrets have no value, on no level."""
     config = DynamicConfig({"node.id": "3", "ssl.key.password": "secret"})
@@ -108,6 +136,12 @@ def test_value_that_cannot_be_applied_is_left_out(caplog: pytest.LogCaptureFixtu
     assert config.value("max.connections") == 2147483647
     assert config.value("num.partitions") == 1
     assert "max.connections" in caplog.text
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_ratio_that_is_no_finite_number_has_a_text(number: str) -> None:
+    """Java's; a topic with a ratio of NaN, which Kafka takes too, could not be described."""
+    assert value_text(float(number)) == number
 
 
 @pytest.mark.parametrize(("count", "is_allowed"), [(4, True), (16, True), (3, False), (17, False)])

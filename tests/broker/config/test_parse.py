@@ -55,6 +55,29 @@ def test_unknown_key_is_refused_with_the_nearest_named() -> None:
         ("broker.id.generation.enable", "never generated"),
         ("log.message.format.version", "of version 2 always"),
         ("port", "name the address in listeners"),
+        # What is public in Kafka 4.4 and was not in 4.1, but for what is served.
+        ("config.providers", "as they are written"),
+        ("controller.quorum.auto.join.enable", "no controller quorum"),
+        ("controller.quorum.fetch.max.bytes", "no controller quorum"),
+        ("controller.quorum.fetch.snapshot.max.bytes", "no controller quorum"),
+        ("cordoned.log.dirs", "leave it out"),
+        ("follower.fetch.last.tiered.offset.enable", "of tiered storage"),
+        ("group.coordinator.background.threads", "neither threads nor buffers"),
+        ("group.coordinator.cached.buffer.max.bytes", "neither threads nor buffers"),
+        ("group.streams.assignment.interval.ms", "of streams groups"),
+        ("group.streams.assignors", "of streams groups"),
+        ("group.streams.initial.rebalance.delay.ms", "of streams groups"),
+        ("group.streams.max.assignment.interval.ms", "of streams groups"),
+        ("group.streams.min.assignment.interval.ms", "of streams groups"),
+        ("group.streams.rack.aware.assignment.tags", "of streams groups"),
+        ("group.streams.topology.description.plugin.class", "of streams groups"),
+        ("log.remote.copy.lag.bytes", "of tiered storage"),
+        ("log.remote.copy.lag.ms", "of tiered storage"),
+        ("max.decompressed.message.bytes", "a bound of its own"),
+        ("remote.log.manager.follower.thread.pool.size", "of tiered storage"),
+        ("sasl.oauthbearer.allow.unverified.audience", "always verified"),
+        ("sasl.oauthbearer.allow.unverified.issuer", "always verified"),
+        ("share.coordinator.cached.buffer.max.bytes", "neither threads nor buffers"),
     ],
 )
 def test_a_setting_of_another_kafka_is_explained(key: str, words: str) -> None:
@@ -299,3 +322,11 @@ def test_super_users_are_parted_by_semicolons_and_compared_as_they_are() -> None
     """SEC-41: a distinguished name has commas and colons of its own."""
     config = BrokerConfig.parse({"super.users": " User:CN=a,O=b ;User:x:y;;User:x:y"})
     assert config.super_users == ("User:CN=a,O=b", "User:x:y")
+
+
+def test_a_listener_at_the_port_of_the_added_one_is_refused_with_its_name() -> None:
+    """Issue 21: else the start fails with a port in use that nobody else has."""
+    text = "listeners=OUTSIDE://:9092,INSIDE://:19092"
+    mapped = "listener.security.protocol.map=OUTSIDE:PLAINTEXT,INSIDE:PLAINTEXT"
+    with pytest.raises(ConfigError, match="INSIDE has port 19092, at which the listener for"):
+        BrokerConfig.parse(parse_properties(f"{text}\n{mapped}\n"))

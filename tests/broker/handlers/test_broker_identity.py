@@ -151,7 +151,11 @@ def test_a_listener_of_clients_takes_nothing_of_brokers_by_anybody(
     with_secured(tmp_path, work, principals)
 
 
-def test_with_an_authorizer_and_without_principals_nobody_is_a_broker(tmp_path: Path) -> None:
+def test_with_an_authorizer_and_without_principals_nobody_is_a_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SEC-60: which the log says, for whoever has forgotten the principals."""
+
     async def work(server: Server, authorizer: MemoryAuthorizer) -> None:
         authorizer.allow_all()
         async with await RawClient.connect(server.replication_port) as client:
@@ -159,6 +163,35 @@ def test_with_an_authorizer_and_without_principals_nobody_is_a_broker(tmp_path: 
                 assert (await client.call(key, version, request)).error_code == REFUSED, key.name
 
     with_secured(tmp_path, work, "")
+    line = (
+        "refused BROKER_REGISTRATION of User:ANONYMOUS from 127.0.0.1: "
+        "barnabas.broker.principals does not name it"
+    )
+    assert caplog.messages.count(line) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_told"),
+    [
+        ({}, True),
+        ({"barnabas.broker.principals": PRINCIPALS}, False),
+        ({"authorizer.class.name": ""}, False),
+        ({"arbiter.backend": "file"}, False),
+    ],
+)
+def test_brokers_that_could_not_join_one_another_are_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, str], is_told: bool
+) -> None:
+    """SEC-60: in one line, where there may be others."""
+    given = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,REPLICATION://127.0.0.1:0",
+        "log.dirs": str(tmp_path),
+        "authorizer.class.name": "StandardAuthorizer",
+        "arbiter.backend": "etcd",
+        "arbiter.etcd.endpoints": "http://127.0.0.1:1",
+    }
+    Server(given | changes)
+    assert any("takes no other for a broker" in line for line in caplog.messages) == is_told
 
 
 @pytest.mark.parametrize("mode", ["enforce", "audit-only"])

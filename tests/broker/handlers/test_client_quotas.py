@@ -1,6 +1,7 @@
 """Quotas of clients: whose holds, how long clients wait, and what a whole broker makes of it."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,6 +10,7 @@ import pytest
 
 from barnabas_broker.handlers.bandwidth_throttle import BandwidthThrottle
 from barnabas_broker.handlers.client_quotas import ClientQuotas
+from barnabas_broker.metadata.records import QuotaEntity
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.quotas.quota_buckets import Entity
@@ -142,6 +144,29 @@ def test_without_quotas_there_is_nothing_to_be_asked() -> None:
     quotas.update({}, [app])
     assert kinds() == (False,) * 5
     assert told == [True, False]
+
+
+def test_very_many_quotas_are_taken_over_in_turns() -> None:
+    """QUO-8: the loop does other things in between, and all hold at the end."""
+    clock = SimulatedClock(monotonic_ms=0)
+    quotas = ClientQuotas(clock, BrokerIdentity("REPLICATION"), ConnectionRates(clock))
+    every = {(("user", f"u{number}"),): {PRODUCE: 1.0} for number in range(5_000)}
+
+    async def run(changed: Iterable[QuotaEntity] | None) -> int:
+        updating = asyncio.create_task(quotas.update_in_turns(every, changed))
+        turns = 0
+        while not updating.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(run(None)) >= 10
+    assert quotas.produce is not None
+    assert quotas.produce.buckets.quota_of([(("u4999", None), ("u4999", None))])
+    assert asyncio.run(run(list(every)[:5])) <= 3
+    every.clear()
+    assert asyncio.run(run(None)) <= 3
+    assert quotas.produce is None
 
 
 async def describe(client: RawClient, *components: tuple[str, int, str | None], **more: Any) -> Any:

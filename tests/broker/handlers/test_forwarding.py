@@ -67,6 +67,7 @@ class Front:
         )
         self.services = SimpleNamespace(
             channel=channel,
+            clock=clock,
             authorizer=None,
             audit=None,
             config=SimpleNamespace(

@@ -23,6 +23,7 @@ from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages import (
     create_topics,
+    delete_records,
     delete_topics,
     describe_configs,
     describe_topic_partitions,
@@ -248,6 +249,26 @@ def _offsets(_: int) -> list_offsets.ListOffsetsRequest:
     return list_offsets.ListOffsetsRequest(topics=topics)
 
 
+def _offsets_of_topics(_: int) -> list_offsets.ListOffsetsRequest:
+    partitions = [
+        list_offsets.ListOffsetsPartition(partition_index=index, timestamp=-1)
+        for index in range(SLICE // 2)
+    ]
+    topics = [list_offsets.ListOffsetsTopic(name=name, partitions=partitions) for name in NAMES[:6]]
+    return list_offsets.ListOffsetsRequest(topics=topics)
+
+
+def _records_of_topics(_: int) -> delete_records.DeleteRecordsRequest:
+    partitions = [
+        delete_records.DeleteRecordsPartition(partition_index=index, offset=0)
+        for index in range(SLICE // 2)
+    ]
+    topics = [
+        delete_records.DeleteRecordsTopic(name=name, partitions=partitions) for name in NAMES[:6]
+    ]
+    return delete_records.DeleteRecordsRequest(topics=topics, timeout_ms=10_000)
+
+
 def _create(_: int) -> create_topics.CreateTopicsRequest:
     topics = [
         create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
@@ -304,6 +325,8 @@ def _markers(_: int) -> write_txn_markers.WriteTxnMarkersRequest:
         (ApiKey.METADATA, 12, _metadata, "topics"),
         (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, _epochs, "topics"),
         (ApiKey.LIST_OFFSETS, 6, _offsets, "topics"),
+        (ApiKey.LIST_OFFSETS, 6, _offsets_of_topics, "topics"),
+        (ApiKey.DELETE_RECORDS, 2, _records_of_topics, "topics"),
         (ApiKey.CREATE_TOPICS, 5, _create, "topics"),
         (ApiKey.DELETE_TOPICS, 5, _delete, "responses"),
         (ApiKey.DESCRIBE_CONFIGS, 4, _configs, "results"),

@@ -50,6 +50,7 @@ class ShareBroker:
         self.settings = ShareSettings(record_lock_duration_ms=1_000)
         self.tasks: set[asyncio.Task[None]] = set()
         self.pause_count = 0
+        self.lease: int | None = 1
         self.metrics = ShareMetrics()
         self.dead_letters = MemoryDeadLetters()
         self.shares = SharePartitions(
@@ -62,6 +63,7 @@ class ShareBroker:
                 clock=node.clock,
                 spawn=self._spawn,
                 metrics=self.metrics,
+                lease=lambda: self.lease,
             ),
             pause=self._pause,
             session_slots=slots,

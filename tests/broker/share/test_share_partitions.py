@@ -115,6 +115,57 @@ def test_nothing_is_delivered_before_the_first_start_is_kept() -> None:
     share(scenario, start_offset=-1)
 
 
+# Leases.
+
+
+def test_nothing_is_acquired_of_a_leader_without_a_lease() -> None:
+    """SHR-33: it may have been replaced, and what it has in memory may be done by now."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.produce(2)
+        member = bench.member()
+        assert await member.acquire(records_max=1, is_record_limit=True) == [(0, 0, 1)]
+        bench.broker.lease = None
+        assert await member.error() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not bench.broker.shares.loaded
+
+    share(scenario)
+
+
+def test_no_state_is_read_without_a_lease() -> None:
+    """SHR-33: nothing could be acquired by it, and clients ask again and again meanwhile."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.produce(2)
+        bench.broker.lease = None
+        member = bench.member()
+        for _ in range(3):
+            assert await member.error() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert bench.persister.read_count == 0
+        assert not bench.broker.shares.loaded
+        assert bench.broker.metrics.failed_loads == 0
+        bench.broker.lease = 1
+        assert await member.acquire() == [(0, 1, 1)]
+
+    share(scenario)
+
+
+def test_the_state_is_read_again_where_the_lease_was_lost_for_a_while() -> None:
+    """SHR-33: the next leader may have come and gone; the state tells what it has had accepted."""
+
+    async def scenario(bench: ShareBench) -> None:
+        bench.produce(2)
+        member = bench.member()
+        assert await member.acquire(records_max=1, is_record_limit=True) == [(0, 0, 1)]
+        await bench.persister.write(key(), 1, 0, 1, 1, ())  # of the other leader
+        bench.broker.lease = 2
+        assert await member.error() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await member.acquire() == [(1, 1, 1)]
+        assert bench.persister.read_count == 2
+
+    share(scenario)
+
+
 # Fetches.
 
 

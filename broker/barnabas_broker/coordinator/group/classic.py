@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES, GroupMemory
 from barnabas_broker.coordinator.group.members import (
     ClassicMember,
     JoinReply,
@@ -26,6 +27,7 @@ from barnabas_broker.coordinator.group.members import (
     SyncReply,
     join_error,
     metadata_size,
+    remembered_size,
     sync_error,
 )
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
@@ -56,6 +58,15 @@ LEGAL_MOVES: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
+def pending_bytes(member_id: str) -> int:
+    """Return what an id that was given out counts with."""
+    return MEMBER_BYTES + len(member_id)
+
+
+def _identity_bytes(member: ClassicMember) -> int:
+    return MEMBER_BYTES + 2 * len(member.group_instance_id or "")
+
+
 class ClassicGroup:
     """One group. Created Empty, without a protocol type."""
 
@@ -68,6 +79,7 @@ class ClassicGroup:
         "leader_id",
         "member_added_in_delay",
         "members",
+        "memory",
         "metadata_bytes",
         "owner_host",
         "pending_member_ids",
@@ -85,6 +97,7 @@ class ClassicGroup:
         self.group_id = group_id
         # From where it was made; empty for one that was loaded.
         self.owner_host = owner_host
+        self.memory = GroupMemory(group_id, owner_host)
         # Of all protocols of all members.
         self.metadata_bytes = 0
         self.state = GroupState.EMPTY
@@ -145,7 +158,8 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        self.pending_member_ids.discard(member.member_id)
+        self.forget_pending(member.member_id)
+        self.memory.change(_identity_bytes(member))
         if member.group_instance_id is not None:
             self.static_member_ids[member.group_instance_id] = member.member_id
         if self.leader_id is None:
@@ -158,6 +172,7 @@ class ClassicGroup:
         """Forget a member that has nothing parked; another one becomes leader."""
         assert not member.is_parked
         del self.members[member.member_id]
+        self.memory.change(-_identity_bytes(member))
         self.pending_sync_ids.discard(member.member_id)
         if (
             member.group_instance_id is not None
@@ -167,6 +182,18 @@ class ClassicGroup:
         self._count_protocols(member.protocols, -1)
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
+
+    def expect(self, member_id: str) -> None:
+        """Remember an id that is given out, and has to join."""
+        if member_id not in self.pending_member_ids:
+            self.pending_member_ids.add(member_id)
+            self.memory.change(pending_bytes(member_id))
+
+    def forget_pending(self, member_id: str) -> None:
+        """Expect a given-out id no more."""
+        if member_id in self.pending_member_ids:
+            self.pending_member_ids.remove(member_id)
+            self.memory.change(-pending_bytes(member_id))
 
     def update(
         self,
@@ -338,6 +365,7 @@ class ClassicGroup:
 
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
         self.metadata_bytes += change * metadata_size(protocols)
+        self.memory.change(change * remembered_size(protocols))
         # A protocol that is listed twice by a member counts once.
         for name in {name for name, _ in protocols}:
             count = self.protocol_counts.get(name, 0) + change

@@ -176,18 +176,21 @@ class OffsetCommands:
         """Store offsets that show when the producer's transaction commits (TXN-4).
 
         `check` raises if that is not open any more when they are appended.
-        Topics are named, whatever the version. Raises: KafkaError if the group refuses the whole
-        request.
+        Topics are named, whatever the version; one that is also given by id may have been made anew
+        under its name since. Raises: KafkaError if the group refuses the whole request.
         """
         self._admit_in_transaction(request, now, api_version, host)
         records: list[CoordinatorRecord] = []
         topics: list[TxnOffsetCommitResponseTopic] = []
         for topic in request.topics:
             results: list[TxnOffsetCommitResponsePartition] = []
+            is_known = topic.topic_id in (ZERO_UUID, self._topics.topic_id(topic.name))
             for partition in topic.partitions:
                 index = partition.partition_index
                 key = OffsetKey(request.group_id, topic.name, index)
-                committed = self._committed(key, partition, now)
+                committed: CommittedOffset | ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID
+                if is_known:
+                    committed = self._committed(key, partition, now)
                 code = ErrorCode.NONE
                 if isinstance(committed, ErrorCode):
                     code = committed
@@ -433,7 +436,8 @@ class OffsetCommands:
     def delete_topics(self, deleted: Mapping[str, bytes]) -> Result[None]:
         """Remove the offsets of deleted topics, given by name and id, from all groups (OFS-10).
 
-        A topic that has the name by now keeps what was committed for it.
+        A topic that has the name by now keeps what was committed for it, in transactions that have
+        not ended, too: what is left beside those is nobody's, and goes with the next expiry.
         """
         records: list[CoordinatorRecord] = []
 
@@ -445,11 +449,13 @@ class OffsetCommands:
             )
 
         for group_id in [*self._groups, *self._consumer_groups]:
-            gone = [
+            pending = self._store.pending_of(group_id)
+            gone = [key for key, committed in pending.items() if is_gone(key[0], committed)]
+            # A tombstone would take along what a transaction has of the next topic.
+            gone += [
                 key
-                for offsets in (self._store.of_group(group_id), self._store.pending_of(group_id))
-                for key, committed in offsets.items()
-                if is_gone(key[0], committed)
+                for key, committed in self._store.of_group(group_id).items()
+                if key not in pending and is_gone(key[0], committed)
             ]
             records += self._remove(group_id, gone)
         self._metrics.deleted_offset_count += len(records)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import TypeVar
@@ -23,7 +23,6 @@ from barnabas_broker.coordinator.group.consumer.consumer_group import ConsumerGr
 from barnabas_broker.coordinator.group.consumer.settings import GroupConfigs
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.errors import append_error
-from barnabas_broker.coordinator.group.groups import GroupQuota
 from barnabas_broker.coordinator.group.members import join_error, sync_error
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.pattern_matching import PatternMatching
@@ -78,8 +77,18 @@ __all__ = ["GroupCoordinator", "GroupSettings", "RequestContext", "RuntimeSettin
 Value = TypeVar("Value")
 Command = Callable[[GroupShard, Instant], Result[Value]]
 
+Pause = Callable[[], Awaitable[None]]
+
 GROUPS_PER_TURN = 20
 """So many groups are looked at before others get their turn."""
+LISTED_PER_TURN = 500
+OFFSETS_PER_TURN = 500
+OFFSETS_PER_RESPONSE_MAX = 500_000
+"""Each is an object until the response is encoded: a hundred megabytes."""
+
+
+async def _next_turn() -> None:
+    await asyncio.sleep(0)
 
 
 class GroupCoordinator:
@@ -104,7 +113,7 @@ class GroupCoordinator:
         configs = GroupConfigs(settings.consumer, overrides)
         share_configs = ShareGroupConfigs(settings.share, overrides)
         known = topics or AnyTopics()
-        self.quota = GroupQuota(settings.groups_max, settings.groups_per_host_max)
+        self.quota = settings.new_quota()
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=OFFSETS_TOPIC,
             partition_count=lambda: known.partition_count(OFFSETS_TOPIC),
@@ -287,26 +296,44 @@ class GroupCoordinator:
         await self.runtime.execute(partition, end)
 
     async def offset_fetch(
-        self, request: OffsetFetchRequest, context: RequestContext
+        self, request: OffsetFetchRequest, context: RequestContext, pause: Pause = _next_turn
     ) -> OffsetFetchResponse:
         """Return committed offsets, for one group (to version 7) or several (from 8)."""
         groups = replies.fetched_groups(request, context.api_version)
-        results = await self.fetch_offsets(groups, require_stable=request.require_stable)
+        results = await self.fetch_offsets(
+            groups, require_stable=request.require_stable, pause=pause
+        )
         return replies.fit_fetch(results, context.api_version)
 
     async def fetch_offsets(
-        self, groups: Sequence[OffsetFetchRequestGroup], *, require_stable: bool
+        self,
+        groups: Sequence[OffsetFetchRequestGroup],
+        *,
+        require_stable: bool,
+        pause: Pause = _next_turn,
     ) -> list[replies.FetchedGroup]:
-        """Return committed offsets of groups, one result each."""
-        results = []
+        """Return committed offsets of groups, one result each.
+
+        `pause` lets the loop go on between them: a group of a few bytes may have thousands. Those
+        that come when there are too many for one response are refused.
+        """
+        results: list[replies.FetchedGroup] = []
+        in_turn = in_all = 0
         for index, group in enumerate(groups):
-            if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
-                await asyncio.sleep(0)
+            if in_turn >= OFFSETS_PER_TURN or index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
+                await pause()
+                in_turn = 0
             command = partial(_fetch, group=group, require_stable=require_stable)
             try:
-                results.append(await self._execute(group.group_id, command))
+                if in_all >= OFFSETS_PER_RESPONSE_MAX:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                fetched = await self._execute(group.group_id, command)
             except KafkaError as error:
                 results.append(replies.fetch_error(group, append_error(error.code)))
+                continue
+            count = sum(len(topic.partitions) for topic in fetched.topics)
+            in_turn, in_all = in_turn + count, in_all + count
+            results.append(fetched)
         return results
 
     async def offset_delete(
@@ -355,9 +382,12 @@ class GroupCoordinator:
     # ---- admin ---------------------------------------------------------------------------------
 
     async def list_groups(
-        self, request: ListGroupsRequest, context: RequestContext
+        self, request: ListGroupsRequest, context: RequestContext, pause: Pause = _next_turn
     ) -> ListGroupsResponse:
-        """Return the groups of this broker; with 14 and what is there while some load (GRP-21)."""
+        """Return the groups of this broker; with 14 and what is there while some load (GRP-21).
+
+        `pause` lets the loop go on between them: there may be a hundred thousand.
+        """
         try:
             self.runtime.check_serving()
         except KafkaError as error:
@@ -367,11 +397,14 @@ class GroupCoordinator:
         code = ErrorCode.NONE
         if self.runtime.is_loading:
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        groups = [
-            group
-            for _, shard in self.runtime.shards()
-            for group in shard.list_groups(states, types)
-        ]
+        shards = [shard for _, shard in self.runtime.shards()]
+        known = chain.from_iterable(shard.listed_groups(states, types) for shard in shards)
+        groups = []
+        for index, group in enumerate(known):
+            if index and index % LISTED_PER_TURN == 0:
+                await pause()
+            if group is not None:
+                groups.append(group)
         return ListGroupsResponse(error_code=code, groups=groups)
 
     async def describe_groups(
@@ -396,7 +429,9 @@ class GroupCoordinator:
     ) -> DeleteGroupsResponse:
         """Delete groups without members, with their offsets."""
         results = []
-        for group_id in dict.fromkeys(request.groups_names):
+        for index, group_id in enumerate(dict.fromkeys(request.groups_names)):
+            if index % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
+                await asyncio.sleep(0)
             command = partial(_delete, group_id=group_id)
             try:
                 await self.share.delete_all(group_id)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
+from barnabas_broker.coordinator.group.group_memory import BrokerGroupMemory, GroupMemory
 from barnabas_broker.coordinator.runtime.journal import UndoJournal
 from barnabas_protocol.errors import ErrorCode
 
@@ -23,15 +24,22 @@ class OwnedGroup(Protocol):
 
     group_id: str
     owner_host: str
+    memory: GroupMemory
 
 
 Group = TypeVar("Group", bound=OwnedGroup)
 
 
 class GroupQuota:
-    """How many groups there are on this broker, over all shards, and how many there may be."""
+    """How many groups there are on this broker, over all shards, and how many there may be.
 
-    def __init__(self, groups_max: int, groups_per_host_max: int) -> None:
+    And how much is remembered of them.
+    """
+
+    def __init__(
+        self, groups_max: int, groups_per_host_max: int, memory: BrokerGroupMemory
+    ) -> None:
+        self.memory = memory
         self._groups_max = groups_max
         self._groups_per_host_max = groups_per_host_max
         self._by_host: Counter[str] = Counter()
@@ -44,12 +52,14 @@ class GroupQuota:
     def added(self, group: OwnedGroup) -> None:
         """One more group."""
         self.count += 1
+        group.memory.count_in(self.memory)
         if group.owner_host:
             self._by_host[group.owner_host] += 1
 
     def removed(self, group: OwnedGroup) -> None:
         """One group less."""
         self.count -= 1
+        group.memory.count_out()
         if group.owner_host:
             self._by_host[group.owner_host] -= 1
             if not self._by_host[group.owner_host]:
@@ -168,7 +178,9 @@ class Groups(dict[str, ClassicGroup]):
             return
         if current.is_empty:
             # Nobody has joined the new one yet; who was given an id may still do so.
-            group.pending_member_ids |= current.pending_member_ids
+            for member_id in list(current.pending_member_ids):
+                current.forget_pending(member_id)
+                group.expect(member_id)
             self[group.group_id] = group
             return
         # Those who have joined the new one stay in it.

@@ -15,6 +15,7 @@ from typing import assert_never
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.context import RequestContext
 from barnabas_broker.coordinator.group.errors import append_error
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES
 from barnabas_broker.coordinator.group.groups import Groups
 from barnabas_broker.coordinator.group.members import (
     ClassicMember,
@@ -22,6 +23,7 @@ from barnabas_broker.coordinator.group.members import (
     Protocols,
     join_error,
     metadata_size,
+    remembered_size,
 )
 from barnabas_broker.coordinator.group.rebalance import Rebalancer
 from barnabas_broker.coordinator.group.records import group_record
@@ -133,13 +135,23 @@ class Joiner:
                 assert_never(group.state)
 
     def _has_room_for_metadata(self, group: ClassicGroup, join: Join) -> bool:
-        """Whether what the member says is bounded, and that of all members together."""
+        """Whether what the member says is bounded, and that of all members together.
+
+        Of this group and of all groups; who says no more than before is not refused.
+        """
         size = metadata_size(join.protocols)
         if size > self._settings.member_metadata_bytes_max:
             return False
         known = group.members.get(join.member_id)
         before = 0 if known is None else metadata_size(known.protocols)
-        return group.metadata_bytes - before + size <= self._settings.group_metadata_bytes_max
+        if group.metadata_bytes - before + size > self._settings.group_metadata_bytes_max:
+            return False
+        remembered = 0 if known is None else remembered_size(known.protocols)
+        more = remembered_size(join.protocols) - remembered
+        if known is None and join.member_id not in group.pending_member_ids:
+            names = (join.context.client_id, join.request.group_instance_id or "")
+            more += MEMBER_BYTES + 2 * sum(map(len, names))
+        return more <= 0 or self._groups.quota.memory.has_room(group.owner_host, more)
 
     def _turn_away(self, group: ClassicGroup, join: Join) -> Result[None]:
         join.fail(ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -161,7 +173,7 @@ class Joiner:
             if old_id is not None:
                 return self._replace_static(group, join, old_id, new_id)
         elif join.context.api_version >= MEMBER_ID_REQUIRED_SINCE:
-            group.pending_member_ids.add(new_id)
+            group.expect(new_id)
             self._rebalancer.start_session(group, new_id, request.session_timeout_ms, join.now)
             join.reply(join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
             return no_change()

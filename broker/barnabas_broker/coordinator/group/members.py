@@ -7,10 +7,14 @@ Invariants: at most one parked join and one parked sync, each with exactly one r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages.join_group import JoinGroupResponse
 from barnabas_protocol.messages.sync_group import SyncGroupResponse
+
+PROTOCOL_BYTES: Final = 150
+"""The objects of one protocol."""
 
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
@@ -94,6 +98,11 @@ class ClassicMember:
 def metadata_size(protocols: Protocols) -> int:
     """Return how many bytes a member says about itself."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)
+
+
+def remembered_size(protocols: Protocols) -> int:
+    """Return how many bytes of memory that takes, about."""
+    return metadata_size(protocols) + PROTOCOL_BYTES * len(protocols)
 
 
 def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:

@@ -82,11 +82,9 @@ class Rebalancer:
 
     def forget_expired(self, group: ClassicGroup) -> None:
         """Forget given-out ids whose time ran out while the group was taken for deleted."""
-        group.pending_member_ids = {
-            member_id
-            for member_id in group.pending_member_ids
-            if _session_key(group.group_id, member_id) in self._timers
-        }
+        for member_id in list(group.pending_member_ids):
+            if _session_key(group.group_id, member_id) not in self._timers:
+                group.forget_pending(member_id)
 
     def resume(self, group: ClassicGroup, now: Instant) -> None:
         """Go on with a group that was away: its timers may have fired meanwhile."""
@@ -127,7 +125,7 @@ class Rebalancer:
     def remove_pending(self, group: ClassicGroup, member_id: str, now: Instant) -> Result[None]:
         """Stop waiting for the join of a given-out id."""
         self.stop_session(group, member_id)
-        group.pending_member_ids.discard(member_id)
+        group.forget_pending(member_id)
         return self.complete_join_if_all_joined(group, now)
 
     def remove_member(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.config.share_group_configs import ShareGroupSettings
 from barnabas_broker.coordinator.group.consumer.settings import ConsumerGroupSettings
+from barnabas_broker.coordinator.group.group_memory import BrokerGroupMemory
+from barnabas_broker.coordinator.group.groups import GroupQuota
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -38,8 +40,16 @@ class GroupSettings:
     # Groups on this broker, in all and made from one host.
     groups_max: int = 100_000
     groups_per_host_max: int = 20_000
+    # What is remembered of the members of all of them.
+    groups_bytes_max: int = 1024 * 1024 * 1024
+    groups_bytes_per_host_max: int = 256 * 1024 * 1024
     consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     share: ShareGroupSettings = field(default_factory=ShareGroupSettings)
+
+    def new_quota(self) -> GroupQuota:
+        """Return one for the groups of a broker."""
+        memory = BrokerGroupMemory(self.groups_bytes_max, self.groups_bytes_per_host_max)
+        return GroupQuota(self.groups_max, self.groups_per_host_max, memory)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:

@@ -113,7 +113,7 @@ class GroupShard:
         self.metrics = metrics
         self.timers = ShardTimers[TimerAction]()
         self.journal = UndoJournal()
-        quota = quota or GroupQuota(settings.groups_max, settings.groups_per_host_max)
+        quota = quota or settings.new_quota()
         self.groups = Groups(quota, self.journal)
         self.consumer_groups = ConsumerGroups(quota, self.journal)
         self.share_groups = ShareGroups(quota, self.journal)
@@ -391,24 +391,36 @@ class GroupShard:
 
     # ---- descriptions --------------------------------------------------------------------------
 
-    def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        """Return the groups in these states and of these types, in lower case; none means all."""
-        listed = [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=group_type,
-            )
+    def listed_groups(
+        self, states: Collection[str], types: Collection[str]
+    ) -> Iterator[ListedGroup | None]:
+        """The groups that there are now, one after the other, as each is when its turn comes.
+
+        None for one that is not in one of the states or of the types, in lower case; no states and
+        no types mean all.
+        """
+        known: list[tuple[str, list[ClassicGroup | ConsumerGroup | ShareGroup]]] = [
+            (group_type, list(groups))
             for group_type, groups in (
                 (CLASSIC_TYPE, self.groups.values()),
                 (CONSUMER_TYPE, self.consumer_groups.values()),
                 (SHARE_TYPE, self.share_groups.values()),
             )
             if not types or group_type in types
-            for group in groups
         ]
-        return [each for each in listed if not states or each.group_state.lower() in states]
+        for group_type, groups in known:
+            for group in groups:
+                state = group.state.value
+                yield (
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type or "",
+                        group_state=state,
+                        group_type=group_type,
+                    )
+                    if not states or state.lower() in states
+                    else None
+                )
 
     def describe(self, group_id: str) -> DescribedGroup | str:
         """Return a classic group with its members, or why there is none of that name.

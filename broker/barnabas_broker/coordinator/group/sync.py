@@ -199,7 +199,7 @@ class Syncer:
             if instance_id is not None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             self._rebalancer.stop_session(group, member_id)
-            group.pending_member_ids.discard(member_id)
+            group.forget_pending(member_id)
             return ErrorCode.NONE
         if not member_id and instance_id is not None:
             # Removal by an admin, who knows the instance only.

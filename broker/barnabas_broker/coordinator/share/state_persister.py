@@ -122,6 +122,9 @@ class _Operation:
         code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, None
         if result is not None:
             code, message = ErrorCode(result.error_code), result.error_message
+        if code is ErrorCode.UNSUPPORTED_VERSION:
+            # Who asks knows that share groups are served: the coordinator's metadata lags.
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if code is ErrorCode.NONE:
             self.future.set_result(result)
         else:

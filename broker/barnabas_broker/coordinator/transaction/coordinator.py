@@ -105,6 +105,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._topics = topics
         self._take_producer_id = take_producer_id
+        self._awaited_changes: dict[str, asyncio.Event] = {}
         self.markers = MarkerSender(
             destinations,
             coordinator_epoch=lambda partition: self.runtime.leader_epoch(partition),
@@ -171,7 +172,22 @@ class TransactionCoordinator:
 
         `unwritable` are topics to which the client may not write.
         """
-        partitions = _partitions(transaction)
+        return await self._add_allowed(
+            transaction.transactional_id,
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            _partitions(transaction),
+            api_version,
+            unwritable,
+        )
+
+    async def _add_allowed(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        api_version: int,
+        unwritable: Set[str] = frozenset(),
+    ) -> dict[TopicPartition, ErrorCode]:
         refused = {
             topic_partition: (
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -188,8 +204,8 @@ class TransactionCoordinator:
                 for topic_partition in partitions
             }
         code = await self._add(
-            transaction.transactional_id,
-            Producer(transaction.producer_id, transaction.producer_epoch),
+            transactional_id,
+            producer,
             partitions,
             client_version=EPOCH_BUMP if api_version >= BROKERS_SINCE_ADD else CLASSIC,
             api_version=api_version,
@@ -200,9 +216,20 @@ class TransactionCoordinator:
         self, transaction: AddPartitionsToTxnTransaction, api_version: int
     ) -> dict[TopicPartition, ErrorCode]:
         """Return for each partition whether it is in the producer's transaction (TXN-3)."""
-        transactional_id = transaction.transactional_id
-        producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        partitions = _partitions(transaction)
+        return await self._verify(
+            transaction.transactional_id,
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            _partitions(transaction),
+            api_version,
+        )
+
+    async def _verify(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        api_version: int,
+    ) -> dict[TopicPartition, ErrorCode]:
         try:
             found = await self._execute(
                 transactional_id,
@@ -217,6 +244,18 @@ class TransactionCoordinator:
             topic_partition: ErrorCode.NONE if topic_partition in found else absent
             for topic_partition in partitions
         }
+
+    async def codes(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        *,
+        adds: bool,
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Add or verify what a leader on this broker asks for."""
+        ask = self._add_allowed if adds else self._verify
+        return await ask(transactional_id, producer, partitions, ABORTABLE_SINCE_ADD)
 
     async def add_partitions_of_many(
         self, request: AddPartitionsToTxnRequest, api_version: int
@@ -257,6 +296,7 @@ class TransactionCoordinator:
             )
         except KafkaError as error:
             return _fenced_code(error, api_version, FENCED_SINCE_OTHERS)
+        self._changed(transactional_id)
         return ErrorCode.NONE
 
     def _may_be_added(self, topic_partition: TopicPartition, api_version: int) -> bool:
@@ -363,6 +403,29 @@ class TransactionCoordinator:
 
     async def _complete(self, partition: int, prepared: Transaction) -> None:
         await self.runtime.execute(partition, lambda shard, now: shard.complete(prepared, now))
+        self._changed(prepared.transactional_id)
+
+    # ---- who waits for a change to be through --------------------------------------------------
+
+    async def wait_for_change(self, transactional_id: str, wait_ms_max: int) -> None:
+        """Return when the next change of an id is committed, at the latest after a while.
+
+        Not every change is told of; who was refused because of one asks again in any case.
+        """
+        changed = self._awaited_changes.setdefault(transactional_id, asyncio.Event())
+        try:
+            async with asyncio.timeout(wait_ms_max / 1000):
+                await changed.wait()
+        except TimeoutError:
+            return
+        finally:
+            if self._awaited_changes.get(transactional_id) is changed:
+                del self._awaited_changes[transactional_id]
+
+    def _changed(self, transactional_id: str) -> None:
+        changed = self._awaited_changes.pop(transactional_id, None)
+        if changed is not None:
+            changed.set()
 
 
 def _fenced_code(error: KafkaError, api_version: int, since: int) -> ErrorCode:

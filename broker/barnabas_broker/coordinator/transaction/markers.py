@@ -8,7 +8,8 @@ Invariants: an outcome that is decided is never given up, unless its coordinator
 more or somebody newer has taken over; a partition that does not exist any more needs no marker;
 a transaction is completed once, when none of its partitions is left; a marker is sent again only
 when the request before has ended, and none is under way when the transaction is completed: in
-version 1 the log cannot tell it from a marker of the next transaction.
+version 1 the log cannot tell it from a marker of the next transaction. Partitions go in their
+order, not in that of a set, so that a seed tells the same simulation in every process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import islice
 from typing import Any, Final, Protocol
 
 from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState, by_topic
@@ -100,7 +100,7 @@ class MarkerSender:
         self._coordinator_epoch = coordinator_epoch
         self._complete = complete
         self._endings: dict[tuple[int, str], _Ending] = {}
-        self._waiting: defaultdict[int, dict[_Ending, set[TopicPartition]]] = defaultdict(dict)
+        self._waiting: defaultdict[int, dict[_Ending, list[TopicPartition]]] = defaultdict(dict)
         self._senders: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.sent_count = 0
@@ -140,14 +140,14 @@ class MarkerSender:
     def _route(self, ending: _Ending, partitions: Iterable[TopicPartition]) -> None:
         """Put partitions with their leaders; complete the transaction if none is left."""
         leaderless = False
-        for topic_partition in list(partitions):
+        for topic_partition in sorted(partitions):
             leader = self._destinations.leader_of(topic_partition)
             if leader is None:
                 ending.left.discard(topic_partition)
             elif leader < 0:
                 leaderless = True
             else:
-                self._waiting[leader].setdefault(ending, set()).add(topic_partition)
+                self._waiting[leader].setdefault(ending, []).append(topic_partition)
                 self._start_sender(leader)
         if not ending.left:
             self._start(self._write_complete(ending))
@@ -164,7 +164,7 @@ class MarkerSender:
             return
         placed = set[TopicPartition]()
         for waiting in self._waiting.values():
-            placed |= waiting.get(ending, set())
+            placed.update(waiting.get(ending, ()))
         missing = ending.left - placed - ending.under_way
         if missing:
             self._route(ending, missing)
@@ -192,10 +192,10 @@ class MarkerSender:
             del self._senders[node_id]
 
     def _take_batch(
-        self, waiting: dict[_Ending, set[TopicPartition]]
-    ) -> list[tuple[_Ending, set[TopicPartition]]]:
+        self, waiting: dict[_Ending, list[TopicPartition]]
+    ) -> list[tuple[_Ending, list[TopicPartition]]]:
         """Take out what fits into one request, the oldest first."""
-        batch: list[tuple[_Ending, set[TopicPartition]]] = []
+        batch: list[tuple[_Ending, list[TopicPartition]]] = []
         room = PARTITIONS_PER_REQUEST
         while waiting and room and len(batch) < MARKERS_PER_REQUEST:
             ending = next(iter(waiting))
@@ -203,17 +203,16 @@ class MarkerSender:
             if not self._is_current(ending):
                 continue
             if len(partitions) > room:
-                later = set(islice(partitions, len(partitions) - room))
-                partitions -= later
-                waiting[ending] = later
+                waiting[ending] = partitions[room:]
+                partitions = partitions[:room]
             room -= len(partitions)
             batch.append((ending, partitions))
         return batch
 
     async def _send_batch(
-        self, node_id: int, batch: list[tuple[_Ending, set[TopicPartition]]]
+        self, node_id: int, batch: list[tuple[_Ending, list[TopicPartition]]]
     ) -> None:
-        request_of: list[tuple[_Ending, set[TopicPartition], WritableTxnMarker]] = []
+        request_of: list[tuple[_Ending, list[TopicPartition], WritableTxnMarker]] = []
         for ending, partitions in batch:
             epoch = self._coordinator_epoch(ending.partition)
             if epoch is not None:
@@ -222,7 +221,7 @@ class MarkerSender:
             return  # their coordinator is leaving this broker
         request = WriteTxnMarkersRequest(markers=[marker for _, _, marker in request_of])
         for ending, partitions, _ in request_of:
-            ending.under_way |= partitions
+            ending.under_way.update(partitions)
         response: WriteTxnMarkersResponse | None = None
         try:
             response = await self._destinations.send(node_id, request)
@@ -232,7 +231,7 @@ class MarkerSender:
             logger.exception("markers for broker %d failed", node_id)
         finally:
             for ending, partitions, _ in request_of:
-                ending.under_way -= partitions
+                ending.under_way.difference_update(partitions)
         if response is None:
             self.failed_count += 1
             for ending, _, _ in request_of:
@@ -253,7 +252,7 @@ class MarkerSender:
     def _take(
         self,
         ending: _Ending,
-        partitions: set[TopicPartition],
+        partitions: list[TopicPartition],
         producer_id: int,
         codes: dict[tuple[int, TopicPartition], int],
     ) -> None:
@@ -276,7 +275,7 @@ class MarkerSender:
                 logger.warning("%s: a marker failed with code %d", topic_partition, code)
         if not ending.left:
             self._start(self._write_complete(ending))
-        elif ending.left & partitions:
+        elif not ending.left.isdisjoint(partitions):
             self.failed_count += 1
             self._retry(ending)
 
@@ -304,7 +303,7 @@ def _backoff_seconds(ending: _Ending) -> float:
 
 
 def _marker(
-    ending: _Ending, partitions: set[TopicPartition], coordinator_epoch: int
+    ending: _Ending, partitions: list[TopicPartition], coordinator_epoch: int
 ) -> WritableTxnMarker:
     transaction = ending.transaction
     return WritableTxnMarker(

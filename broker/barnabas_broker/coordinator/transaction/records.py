@@ -14,6 +14,7 @@ Invariant: an unknown type or version is not an error; it is skipped and counted
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from barnabas_broker.coordinator.runtime.shard import CoordinatorRecord
 from barnabas_broker.coordinator.transaction.state import (
@@ -33,6 +34,8 @@ from barnabas_protocol.messages.records_transaction_state import (
 
 KEY_TYPE = 0
 VALUE_VERSION_MAX = 1
+# A transactional id is written three times for each transaction; it has 1,024 bytes at most.
+KEYS_KEPT = 1024
 
 _INT16 = struct.Struct(">h")
 
@@ -67,6 +70,7 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(_key(transactional_id), None)
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def _key(transactional_id: str) -> bytes:
     return _INT16.pack(KEY_TYPE) + encode(TransactionLogKey(transactional_id=transactional_id), 0)
 

@@ -8,8 +8,9 @@ coordinator that the partition is in it. The word is good for one append: a mark
 between, and what is appended behind it would hang for ever. So each question gets a *guard*, the
 first append or marker takes it away, and an answer without its guard is worth nothing.
 
-Invariants: one request under way to each coordinator; what waits for it is bounded, one question
-for each transactional id.
+Invariants: one request under way to each other broker; what waits for it is bounded, one question
+for each transactional id. The coordinator of this broker is called without a request, and tells
+when a transaction that is ending has ended.
 """
 
 from __future__ import annotations
@@ -74,6 +75,25 @@ class Guard:
         self.first_sequence = first_sequence
 
 
+class OwnCoordinator(Protocol):
+    """The coordinator of this broker, which needs no request."""
+
+    def codes(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]:
+        """Add partitions to a producer's transaction, or verify that they are in it."""
+        ...
+
+    def wait_for_change(self, transactional_id: str, wait_ms_max: int) -> Awaitable[None]:
+        """Return when a change of an id is through, at the latest after a while."""
+        ...
+
+
 class Coordinators(Protocol):
     """Where the coordinators are."""
 
@@ -81,10 +101,14 @@ class Coordinators(Protocol):
         """Return the broker that coordinates an id; None while there is none."""
         ...
 
+    def own(self, node_id: int) -> OwnCoordinator | None:
+        """Return the coordinator of this broker if that is the one."""
+        ...
+
     def send(
         self, node_id: int, request: AddPartitionsToTxnRequest
     ) -> Awaitable[AddPartitionsToTxnResponse]:
-        """Send a request to a broker, or to this one. Raises: OSError, KafkaError."""
+        """Send a request to another broker. Raises: OSError, KafkaError."""
         ...
 
 
@@ -232,8 +256,17 @@ class TransactionVerification:
             is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
             if not (kind.adds and is_ending) or left_ms <= 0:
                 return codes
-            await asyncio.sleep(backoff_ms / 1000)
+            await self._wait_for_end(transactional_id, backoff_ms)
             left_ms -= backoff_ms
+
+    async def _wait_for_end(self, transactional_id: str, wait_ms_max: int) -> None:
+        """Wait until asking again makes sense: another broker does not tell when that is."""
+        node_id = self._coordinators.node_of(transactional_id)
+        own = None if node_id is None else self._coordinators.own(node_id)
+        if own is None:
+            await asyncio.sleep(wait_ms_max / 1000)
+        else:
+            await own.wait_for_change(transactional_id, wait_ms_max)
 
     async def _ask_once(
         self,
@@ -246,6 +279,9 @@ class TransactionVerification:
         node_id = self._coordinators.node_of(transactional_id)
         if node_id is None:
             return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        own = self._coordinators.own(node_id)
+        if own is not None:
+            return await own.codes(transactional_id, producer, partitions, adds=kind.adds)
         message = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,

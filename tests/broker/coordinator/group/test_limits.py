@@ -1,5 +1,6 @@
 """What clients may have a coordinator remember (security-findings 9)."""
 
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES
 from barnabas_protocol.errors import ErrorCode
 from tests.support.group_model import GroupModel
 
@@ -51,3 +52,36 @@ def test_idle_groups_go_when_there_is_no_room() -> None:
     assert model.join(group="new").error is ErrorCode.NONE
     assert set(model.shard.groups) == {"kept", "new"}
     assert model.shard.groups.quota.count == 2
+
+
+def test_ids_that_never_join_are_bounded() -> None:
+    """Each was kept for half an hour when its client had gone: 3,000 of a long name, 100 MiB."""
+    model = GroupModel(groups_bytes_per_host_max=3 * MEMBER_BYTES)
+    memory = model.shard.groups.quota.memory
+    (first, _) = (model.join(version=4) for _ in range(2))
+    assert first.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert model.join(version=4).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert len(model.shard.groups["g"].pending_member_ids) == 2
+    # An id that was given out is let in, and one that goes makes room.
+    joined = model.join(first.response.member_id, version=4)
+    model.leave(*model.shard.groups["g"].pending_member_ids)
+    model.advance(3_000)
+    assert joined.error is ErrorCode.NONE
+    assert model.join(version=4).error is ErrorCode.MEMBER_ID_REQUIRED
+    model.restart()
+    assert memory.used_bytes == 0
+
+
+def test_what_all_groups_remember_of_their_members_is_bounded() -> None:
+    """A megabyte a member and 16 a group, of 20,000 groups a host, was no bound."""
+    model = GroupModel(groups_bytes_max=6 * MEMBER_BYTES, groups_bytes_per_host_max=1 << 20)
+    memory = model.shard.groups.quota.memory
+    members = {group: model.join(group=group, protocols=LARGE) for group in "abc"}
+    assert {each.error for each in members.values()} == {ErrorCode.NONE}
+    assert model.join(group="d", protocols=LARGE).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert set(model.shard.groups) == set("abc")
+    model.leave(members["a"].response.member_id, group="a")
+    assert model.join(group="d", protocols=LARGE).error is ErrorCode.NONE
+    for group in list(model.shard.groups):
+        del model.shard.groups[group]
+    assert memory.used_bytes == 0

@@ -8,6 +8,12 @@ from barnabas_broker.coordinator.group.records import CommittedOffset, OffsetKey
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas_protocol.messages.leave_group import LeaveGroupRequest
+from barnabas_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from barnabas_protocol.records.control import ControlType, TransactionMarker
 from tests.broker.coordinator.group.coordinator_world import (
     GROUP,
     PARTITION,
@@ -258,6 +264,50 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_the_next_with_its_name() ->
     model.restart()
     assert model.offsets() == {("t", 1): 7}
     assert model.shard.offsets.count() == 1
+
+
+def transactional_commit(topic_id: bytes = bytes(16)) -> TxnOffsetCommitRequest:
+    topic = TxnOffsetCommitRequestTopic(
+        name="t",
+        topic_id=topic_id,
+        partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)],
+    )
+    return TxnOffsetCommitRequest(
+        transactional_id="x", group_id="g", producer_id=9, producer_epoch=0, topics=[topic]
+    )
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_transaction_commits_for_the_topic_whose_id_it_names(is_known: bool) -> None:
+    """TXN-4, KIP-516: the name may be another's by the time that the transaction is verified."""
+    model = GroupModel()
+    model.topics.ids["t"] = NEW
+    request = transactional_commit(NEW if is_known else OLD)
+    reply = model.run(lambda shard, now: shard.commits.commit_in_transaction(request, now, 6, ""))
+    code = reply.topics[0].partitions[0].error_code
+    assert code == (ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_ID)
+    marker = TransactionMarker(ControlType.COMMIT, 0)
+    model.run(lambda shard, _: shard.commits.end_transaction(9, 0, marker))
+    assert model.offsets() == ({("t", 0): 7} if is_known else {})
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_the_clean_up_of_a_topic_leaves_what_a_transaction_has_for_the_next_one(
+    is_committed: bool,
+) -> None:
+    """TXN-12: it comes late, as where the coordinator was loading; who commits was told yes."""
+    model = GroupModel()
+    model.topics.ids["t"] = OLD
+    model.commit({0: 5, 1: 5})
+    model.topics.ids["t"] = NEW
+    request = transactional_commit()
+    model.run(lambda shard, now: shard.commits.commit_in_transaction(request, now, 3, ""))
+    model.run(lambda shard, _: shard.commits.delete_topics({"t": OLD}))
+    marker = TransactionMarker(ControlType.COMMIT if is_committed else ControlType.ABORT, 0)
+    model.run(lambda shard, _: shard.commits.end_transaction(9, 0, marker))
+    assert model.offsets() == ({("t", 0): 7} if is_committed else {})
+    model.advance(600_001)
+    assert model.shard.offsets.count() == is_committed, "what is left of the old topic expires"
 
 
 def test_offsets_of_another_topic_of_that_name_expire_at_once() -> None:

@@ -11,6 +11,7 @@ import pytest
 from barnabas_broker.coordinator.share.state_persister import (
     BATCHES_PER_REQUEST,
     PENDING_MAX,
+    StateApi,
     StatePersister,
 )
 from barnabas_broker.share.persister import SharePartitionKey, ShareState, StateBatch
@@ -190,6 +191,40 @@ def test_a_request_without_a_response_is_repeated(failure: Exception) -> None:
         world.lost_responses = [failure]
         await world.persister.write(key(), 1, 0, 0, 0, [StateBatch(0, 9, 2, 1)])
         assert (await world.persister.read(key(), 0)).batches == (StateBatch(0, 9, 2, 1),)
+
+    with_world(work)
+
+
+class LaggingCoordinators:
+    """The first responses are of a broker that does not know yet that share groups are served."""
+
+    def __init__(self, world: ShareStateWorld, count: int) -> None:
+        self.world, self.count = world, count
+
+    def node_of(self, share_partition: SharePartitionKey) -> int | None:
+        return self.world.node_of(share_partition)
+
+    async def send(self, node_id: int, lane: int, api: StateApi, request: Any) -> Any:
+        response = await self.world.send(node_id, lane, api, request)
+        self.count -= 1
+        for topic in response.results if self.count >= 0 else []:
+            for result in topic.partitions:
+                result.error_code = ErrorCode.UNSUPPORTED_VERSION
+        return response
+
+
+def test_a_coordinator_whose_metadata_lag_is_asked_again() -> None:
+    """SHR-27. A share fetch failed for good with UNKNOWN_SERVER_ERROR (story 7400070)."""
+
+    async def work(world: ShareStateWorld) -> None:
+        await world.persister.initialize(key(), 1, 0)
+        persister = StatePersister(LaggingCoordinators(world, 2))
+        assert (await persister.read(key(), 0)).start_offset == 0
+        assert persister.repetition_count == 2
+        lagging = StatePersister(LaggingCoordinators(world, 5))
+        assert await code_of(lagging.read(key(), 0)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await persister.close()
+        await lagging.close()
 
     with_world(work)
 

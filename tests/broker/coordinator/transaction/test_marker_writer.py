@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from barnabas_broker.coordinator.transaction.marker_writer import MarkerWriter
 from barnabas_broker.coordinator.transaction.verification import TransactionVerification
-from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -20,12 +20,16 @@ class StuckWriter:
     def __init__(self):
         self.appended = []
 
-    async def append(self, topic_partition, batch, appended):
+    def stage(self, topic_partition, batch):
         self.appended.append(topic_partition.topic)
-        appended()
-        if topic_partition.topic == "stuck":
-            await asyncio.Event().wait()
-        return 0
+        return topic_partition.topic
+
+    async def outcomes(self, staged, wait_ms_max):
+        if "stuck" not in staged:
+            return [None] * len(staged)
+        await asyncio.sleep(wait_ms_max / 1000)
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        return [late if topic == "stuck" else None for topic in staged]
 
 
 def test_marker_that_is_not_committed_does_not_hold_up_other_transactions():

@@ -111,6 +111,19 @@ def test_markers_go_to_each_leader_and_the_transaction_is_completed_once():
     run_virtual(scenario())
 
 
+def test_leaders_are_sent_markers_in_the_order_of_the_partitions():
+    """The order of a set of names differs from process to process; a seed's simulation must not."""
+
+    async def scenario():
+        names = "abcdefghijkl"
+        brokers = Brokers(**{name: index for index, name in enumerate(names)})
+        brokers.sender.send(0, prepared("one", *(TopicPartition(name, 0) for name in names)))
+        await settled(brokers)
+        assert list(brokers.sent) == list(range(len(names)))
+
+    run_virtual(scenario())
+
+
 def test_refused_markers_are_sent_again_to_whoever_leads_by_then():
     """TXN-6: retried for ever, each time looking the leader up."""
 

@@ -31,7 +31,7 @@ class Coordinator:
 
     def __init__(self, *codes, node_id=1, verifies=True):
         self.node_id = node_id
-        self.codes = list(codes)
+        self.answers = list(codes)
         self.requests = []
         self.under_way = 0
         self.under_way_max = 0
@@ -42,13 +42,16 @@ class Coordinator:
     def node_of(self, transactional_id):
         return self.node_id
 
+    def own(self, node_id):
+        return None
+
     async def send(self, node_id, request):
         self.requests.append(request)
         self.under_way += 1
         self.under_way_max = max(self.under_way, self.under_way_max)
         await asyncio.sleep(0.01)
         self.under_way -= 1
-        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
+        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         if isinstance(code, OSError):
             raise code
         return AddPartitionsToTxnResponse(
@@ -74,6 +77,26 @@ class Coordinator:
 
     async def ask(self, *questions, producer=PRODUCER, kind=VERIFIES, name="tx"):
         return await self.verification.ask(name, producer, questions, kind)
+
+
+class OwnCoordinator(Coordinator):
+    """The coordinator is the same broker; each change that is awaited ends after 1 ms."""
+
+    def __init__(self, *codes):
+        super().__init__(*codes)
+        self.asked = []
+
+    def own(self, node_id):
+        return self
+
+    async def codes(self, transactional_id, producer, partitions, *, adds):
+        self.asked.append((transactional_id, producer, partitions, adds))
+        code = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        return dict.fromkeys(partitions, code)
+
+    async def wait_for_change(self, transactional_id, wait_ms_max):
+        assert wait_ms_max == 20
+        await asyncio.sleep(0.001)
 
 
 def refused(verification, question, guard, producer=PRODUCER):
@@ -198,6 +221,25 @@ def test_addition_is_repeated_while_the_transaction_before_is_ending():
         coordinator = Coordinator(*[busy] * 20)
         assert await coordinator.ask(Question(A, 5, 0), kind=ADDS) == {A: busy}
         assert len(coordinator.requests) == 6
+
+    run_virtual(scenario())
+
+
+def test_coordinator_of_the_same_broker_is_called_without_a_request():
+    """A message, a task and two futures each time cost more than what they are for."""
+
+    async def scenario():
+        busy = ErrorCode.CONCURRENT_TRANSACTIONS
+        coordinator = OwnCoordinator(busy, busy)
+        began = asyncio.get_running_loop().time()
+        guard = (await coordinator.ask(Question(A, 5, 0), kind=ADDS))[A]
+        assert isinstance(guard, Guard)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(0.002)
+        assert coordinator.asked == [("tx", PRODUCER, {A}, True)] * 3
+        assert coordinator.requests == []
+        coordinator = OwnCoordinator(*[busy] * 20)
+        assert await coordinator.ask(Question(A, 5, 0), kind=ADDS) == {A: busy}
+        assert len(coordinator.asked) == 6
 
     run_virtual(scenario())
 

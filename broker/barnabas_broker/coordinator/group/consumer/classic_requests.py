@@ -208,8 +208,7 @@ class ClassicRequests:
         known = _known(group, join)
         # What it subscribes to is in the metadata as well, which counts for both then.
         size = 2 * metadata_size(join.protocols)
-        known_size = 0 if known is None else known.metadata_bytes
-        self._membership.check_metadata(group, known_size, size)
+        self._membership.check_metadata(group, known, size)
         if known is None and len(group.members) >= self._membership.settings.group_size_max:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 

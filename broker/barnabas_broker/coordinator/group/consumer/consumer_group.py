@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from barnabas_broker.coordinator.group.consumer.assignors.group_spec import NOTHING, Assignment
 from barnabas_broker.coordinator.group.consumer.member import ConsumerMember, MemberState
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES, GroupMemory
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE
 
 V = TypeVar("V")
@@ -53,6 +54,7 @@ class ConsumerGroup:
         self.group_id = group_id
         # From where it was made; empty for one that was loaded.
         self.owner_host = owner_host
+        self.memory = GroupMemory(group_id, owner_host)
         self.group_epoch = 0
         self.metadata_hash = 0
         self.assignment_epoch = 0
@@ -209,10 +211,12 @@ class ConsumerGroup:
         if after is not None:
             self.name_counts.update(after.topics)
             self.metadata_bytes += after.metadata_bytes
+            self.memory.change(MEMBER_BYTES + after.metadata_bytes)
         if before is not None:
             for topic in before.topics:
                 _take_one(self.name_counts, topic)
             self.metadata_bytes -= before.metadata_bytes
+            self.memory.change(-MEMBER_BYTES - before.metadata_bytes)
 
 
 def _put(values: dict[str, V], key: str, value: V | None) -> V | None:

@@ -101,9 +101,7 @@ class ConsumerHeartbeats:
             self._membership.check_topics(
                 group, () if known is None else known.topics, updated.topics
             )
-            self._membership.check_metadata(
-                group, 0 if known is None else known.metadata_bytes, updated.metadata_bytes
-            )
+            self._membership.check_metadata(group, known, updated.metadata_bytes)
             is_due |= updated.topics != before.topics
             is_due |= self._pattern_changed(group, before, updated)
             changes.member(updated)

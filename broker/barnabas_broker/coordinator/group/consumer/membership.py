@@ -29,6 +29,7 @@ from barnabas_broker.coordinator.group.consumer.targets import (
     subscription_hash,
     topic_ids_of,
 )
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES
 from barnabas_broker.coordinator.group.member_sessions import MemberSessions
 from barnabas_broker.coordinator.group.metrics import GroupMetrics
 from barnabas_broker.coordinator.group.topics import Topics
@@ -71,15 +72,21 @@ class Membership:
         self._timers = timers
         self._sessions = MemberSessions("consumer", timers, metrics, self._fence_one)
 
-    def check_metadata(self, group: ConsumerGroup, known: int, size: int) -> None:
+    def check_metadata(self, group: ConsumerGroup, known: ConsumerMember | None, size: int) -> None:
         """Refuse a member that says more about itself than it did, and too much.
 
         Raises: KafkaError 81.
         """
-        if size > known and (
+        known_size = 0 if known is None else known.metadata_bytes
+        more = size - known_size
+        if more > 0 and (
             size > self.settings.member_metadata_bytes_max
-            or group.metadata_bytes - known + size > self.settings.group_metadata_bytes_max
+            or group.metadata_bytes + more > self.settings.group_metadata_bytes_max
         ):
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if known is None:
+            more += MEMBER_BYTES
+        if more > 0 and not self.groups.quota.memory.has_room(group.owner_host, more):
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def check_topics(

@@ -1,28 +1,23 @@
 """RE2 patterns of subscriptions: whether one is valid, and which topics it matches.
 
-RE2 takes time in proportion to pattern and text, whatever the pattern, so both are bounded; a
-pattern matches whole names. Source: CG-8. Not here: when a group resolves its patterns
-(`pattern_refresh.py`).
+A pattern matches whole names. Source: CG-8. Not here: what compiling and matching may cost
+(`bounded_patterns.py`), and when a group resolves its patterns (`pattern_refresh.py`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from barnabas_broker.config.bounded_patterns import STEPS_PER_TURN, compile_bounded, steps_of
 from barnabas_protocol.errors import ErrorCode, KafkaError
 
 PATTERNS_KEPT = 256
 # A name costs up to its length times the instructions of the program: of such a program, about a
 # millisecond. Four thousand characters of alternatives have a third of it.
 PROGRAM_BYTES_MAX = 1 << 17
-# Each is put together of hundreds of ranges, although topics have ASCII names only.
-UNICODE_CLASSES_MAX = 16
-STEPS_PER_TURN = 500_000
 NAMES_PER_TURN = 500
-_UNICODE_CLASS = re.compile(r"\\[pP]")
 
 
 def check_pattern(pattern: str, chars_max: int) -> None:
@@ -48,7 +43,7 @@ def matching_in_turns(pattern: str, names: Iterable[str]) -> Iterator[list[str]]
     for name in names:
         if compiled.fullmatch(name) is not None:
             matched.append(name)
-        steps += len(name) * compiled.programsize
+        steps += steps_of(compiled, name)
         count += 1
         if steps >= STEPS_PER_TURN or count >= NAMES_PER_TURN:
             yield matched
@@ -59,17 +54,9 @@ def matching_in_turns(pattern: str, names: Iterable[str]) -> Iterator[list[str]]
 
 @lru_cache(maxsize=PATTERNS_KEPT)
 def _compile(pattern: str) -> Any:
-    import re2  # a library of its own, loaded when somebody subscribes to a pattern
-
-    if len(_UNICODE_CLASS.findall(pattern)) > UNICODE_CLASSES_MAX:
-        raise _invalid(pattern[:64], f"more than {UNICODE_CLASSES_MAX} Unicode classes")
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = PROGRAM_BYTES_MAX
     try:
-        return re2.compile(pattern, options)
-    except (re2.error, ValueError) as error:
+        return compile_bounded(pattern, PROGRAM_BYTES_MAX)
+    except ValueError as error:
         raise _invalid(pattern, str(error)) from None
 
 

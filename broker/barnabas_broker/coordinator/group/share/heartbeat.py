@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from barnabas_broker.coordinator.group.context import RequestContext
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES
 from barnabas_broker.coordinator.group.share.changes import ShareGroupChanges
 from barnabas_broker.coordinator.group.share.member import JOIN_EPOCH, LEAVE_EPOCH, ShareMember
 from barnabas_broker.coordinator.group.share.membership import ShareMembership
@@ -170,6 +171,10 @@ class ShareHeartbeats:
             more_names > 0
             and group.subscription_count + more_names > settings.group_subscriptions_max
         ):
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if before is None:
+            more += MEMBER_BYTES
+        if more > 0 and not self._groups.quota.memory.has_room(group.owner_host, more):
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _leave(self, request: ShareGroupHeartbeatRequest) -> Result[Beat]:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Final
 
 from barnabas_broker.coordinator.group.consumer.assignors.group_spec import NOTHING, Assignment
+from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES, GroupMemory
 from barnabas_broker.coordinator.group.share.member import ShareMember
 from barnabas_broker.coordinator.group.share.partition_states import PartitionStates
 
@@ -39,6 +40,7 @@ class ShareGroup:
         self.group_id = group_id
         # From where it was made; empty for one that was loaded.
         self.owner_host = owner_host
+        self.memory = GroupMemory(group_id, owner_host)
         self.group_epoch = 0
         self.metadata_hash = 0
         self.assignment_epoch = 0
@@ -87,6 +89,7 @@ class ShareGroup:
                 if self.name_counts[topic] <= 0:
                     del self.name_counts[topic]
             self.metadata_bytes -= before.metadata_bytes
+            self.memory.change(-MEMBER_BYTES - before.metadata_bytes)
             self.subscription_count -= len(before.topics)
         return before
 
@@ -95,6 +98,7 @@ class ShareGroup:
         self.members[member.member_id] = member
         self.name_counts.update(member.topics)
         self.metadata_bytes += member.metadata_bytes
+        self.memory.change(MEMBER_BYTES + member.metadata_bytes)
         self.subscription_count += len(member.topics)
         return before
 

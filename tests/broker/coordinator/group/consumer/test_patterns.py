@@ -2,11 +2,10 @@
 
 import pytest
 
+from barnabas_broker.config.bounded_patterns import STEPS_PER_TURN, UNICODE_CLASSES_MAX
 from barnabas_broker.config.bounded_settings import Bounded
 from barnabas_broker.coordinator.group.consumer.patterns import (
     NAMES_PER_TURN,
-    STEPS_PER_TURN,
-    UNICODE_CLASSES_MAX,
     check_pattern,
     matching,
     matching_in_turns,
