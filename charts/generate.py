@@ -38,6 +38,16 @@ _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 _NAME: Final = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", "maxLength": 40}
 _LEVEL: Final = {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
 _AS_ABOVE: Final = {"type": ["boolean", "null"]}
+_DIGEST: Final = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
+_POD_RESOURCES: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "requests": _ANYTHING,
+        "limits": _ANYTHING,
+        "claims": _OBJECTS,
+    },
+}
 _DURATION: Final = {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}
 
 
@@ -45,6 +55,8 @@ _DURATION: Final = {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}
 _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "operator.replicas": {"type": "integer", "minimum": 1, "maximum": 5},
     "operator.image.pullPolicy": _LEVEL,
+    "operator.image.digest": _DIGEST,
+    "brokerImage.digest": _DIGEST,
     "operator.watchNamespaces": {"type": "array", "items": {"type": "string", "minLength": 1}},
     "operator.elsewhereNamespaces": {"type": "array", "items": {"type": "string", "minLength": 1}},
     "operator.evictionWebhook.patienceSeconds": {
@@ -53,15 +65,8 @@ _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
         "maximum": 86400,
     },
     "operator.evictionWebhook.annotations": _TEXTS,
-    "operator.resources": {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "requests": _ANYTHING,
-            "limits": _ANYTHING,
-            "claims": _OBJECTS,
-        },
-    },
+    "operator.resources": _POD_RESOURCES,
+    "console.resources": _POD_RESOURCES,
     "operator.extraEnv": {
         "type": "array",
         "items": {
@@ -93,15 +98,21 @@ _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "broker.name": _NAME,
     "broker.labels": _TEXTS,
     "broker.annotations": _TEXTS,
+    "console.allowedHosts": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    "console.login": {"type": "string", "enum": ["none", "sasl", "oidc"]},
+    "console.oidc.scopes": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    "console.oidc.token": {"type": "string", "enum": ["access", "id"]},
     "networkPolicy.clients": _OBJECTS,
     "networkPolicy.prometheus": _OBJECTS,
     "pipelines.image.pullPolicy": _LEVEL,
+    "pipelines.image.digest": _DIGEST,
     "pipelines.resources": RESOURCES,
     "pipelines.jobs": PIPELINE_JOBS,
     "serviceMonitor.interval": _DURATION,
     "serviceMonitor.scrapeTimeout": _DURATION,
     "serviceMonitor.labels": _TEXTS,
     "prometheusRule.labels": _TEXTS,
+    "prometheusRule.runbookUrl": {"type": "string", "pattern": r"^[^\s{}#$]*\{alert\}[^\s{}#$]*$"},
     "dashboards.label": {"type": "string", "minLength": 1},
     "dashboards.annotations": _TEXTS,
     "tls.enabled": _AS_ABOVE,

@@ -23,10 +23,9 @@ from cronsim import CronSim, CronSimError
 from barnabas_operator.kubernetes.objects import is_elsewhere, is_paused
 from barnabas_operator.kubernetes.quantity import read_quantity, whole_quantity
 from barnabas_operator.security_spec import SecurityPhase, SecuritySpec
-from barnabas_operator.spec import SpecError, setting_text
+from barnabas_operator.spec import APPROVE_ANNOTATION, SpecError, setting_text
 
 DATA_VOLUME = "data"  # the one that brokers have where no volumes are declared
-APPROVE_ANNOTATION = "barnabas.dev/approve"
 RESTART_ANNOTATION = "barnabas.dev/restart"
 REPLACE_DISK_ANNOTATION = "barnabas.dev/replace-disk"
 # What the operator decides: where brokers listen, who they are, where their data and arbiter are.

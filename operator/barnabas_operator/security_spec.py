@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from barnabas_operator.certificates.authority_change import CLIENTS_SETTLE
 from barnabas_operator.spec import SpecError
 
 # Of listeners; the plain ones keep theirs, so both are there while one becomes the other (SEC-89).
 CLIENTS_PORT = 9093
 CERTIFICATES_PORT = 9097
 SECURE_REPLICATION_PORT = 9090
+_MINUTE = timedelta(minutes=1)
 
 
 class SecurityPhase(IntEnum):
@@ -55,6 +58,13 @@ class PlainListener(StrEnum):
     CLOSED = "Closed"
 
 
+class SecureListeners(StrEnum):
+    """What becomes of the secure listeners of a cluster that is becoming plain again (SEC-89)."""
+
+    UNTIL_UNUSED = "UntilUnused"
+    CLOSED = "Closed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSource:
     """Where an authority comes from: the operator unless a Secret or an issuer is named (SEC-82).
@@ -85,12 +95,17 @@ class NetworkRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySpec:
-    """What is on; `renew` is any text, another one than before asks for new authorities."""
+    """What is on.
+
+    `renew` is any text, another one than before asks for new authorities; `settle` is how long
+    clients have to load the bundle with another one.
+    """
 
     has_tls: bool = False
     has_authentication: bool = False
     has_authorization: bool = False
     plain_listener: PlainListener = PlainListener.UNTIL_UNUSED
+    secure_listeners: SecureListeners = SecureListeners.UNTIL_UNUSED
     cluster: CertificateSource = CertificateSource()
     clients: CertificateSource = CertificateSource()
     user_namespaces: Mapping[str, NamespaceLimit] = field(
@@ -99,6 +114,7 @@ class SecuritySpec:
     super_users: tuple[str, ...] = ()
     has_token_review: bool = False
     renew: str = ""
+    settle: timedelta = CLIENTS_SETTLE
     network: NetworkRules = NetworkRules()
 
     @classmethod
@@ -122,6 +138,9 @@ class SecuritySpec:
             has_authentication=has_authentication,
             has_authorization=has_authorization,
             plain_listener=PlainListener(found.get("plainListener") or PlainListener.UNTIL_UNUSED),
+            secure_listeners=SecureListeners(
+                found.get("secureListeners") or SecureListeners.UNTIL_UNUSED
+            ),
             cluster=_source(certificates.get("cluster") or {}),
             clients=_source(certificates.get("clients") or {}),
             user_namespaces=MappingProxyType(
@@ -135,6 +154,7 @@ class SecuritySpec:
             ),
             super_users=tuple(found.get("superUsers") or ()),
             renew=str(certificates.get("renew") or ""),
+            settle=_duration(certificates.get("clientsSettle")),
             network=_network(found, is_enabled),
             has_token_review=bool((found.get("authentication") or {}).get("tokenReview")),
         )
@@ -143,6 +163,13 @@ class SecuritySpec:
 def token_audience(namespace: str, broker: str) -> str:
     """Whom tokens of ServiceAccounts are for (SEC-29): these brokers, never the API server."""
     return f"barnabas:{namespace}/{broker}"
+
+
+def _duration(text: str | None) -> timedelta:
+    """A number of minutes, hours or days; the default where nothing is said."""
+    if not text:
+        return CLIENTS_SETTLE
+    return int(text[:-1]) * {"m": _MINUTE, "h": _MINUTE * 60, "d": _MINUTE * 1440}[text[-1]]
 
 
 def _part(found: Mapping[str, Any], name: str, is_enabled: bool) -> bool:

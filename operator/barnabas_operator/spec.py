@@ -20,6 +20,7 @@ from barnabas_protocol.settings.kinds import as_text
 API_VERSION = "barnabas.dev/v1alpha1"
 # Growing a compacted topic sends keys to other partitions than before: it must be intended.
 ACCEPT_KEY_MOVEMENT_ANNOTATION = "barnabas.dev/accept-key-movement"
+APPROVE_ANNOTATION = "barnabas.dev/approve"
 
 # On resources that show a topic which nobody has declared: they are never acted on.
 DISCOVERED_LABEL = "barnabas.dev/discovered"
@@ -63,7 +64,8 @@ class TopicSpec:
 
     `age` orders resources that name the same topic: the smallest was first. A discovered one only
     shows its topic, and any other one goes before it. `is_adopted` tells that the topic was there
-    before the resource, which nobody has said to delete with it.
+    before the resource, which nobody has said to delete with it. `known_id` is that of the topic
+    which the resource has made, empty where any topic of that name may go with it.
     """
 
     resource: str
@@ -80,6 +82,7 @@ class TopicSpec:
     is_being_deleted: bool = False
     accepts_key_movement: bool = False
     is_adopted: bool = False
+    known_id: str = ""
     is_discovered: bool = False
     connection_secret: str | None = None
 
@@ -96,7 +99,8 @@ class TopicSpec:
         namespace = metadata.get("namespace")
         resource = f"{namespace}/{name}" if namespace else name
         broker = spec.get("brokerRef") or {}
-        annotations = metadata.get("annotations") or {}
+        annotations, status = metadata.get("annotations") or {}, manifest.get("status") or {}
+        may_adopt = annotations.get(ADOPT_ANNOTATION) == "true"
         return cls(
             resource=resource,
             topic=_topic_name(spec.get("topicName") or name),
@@ -114,8 +118,8 @@ class TopicSpec:
             is_being_deleted=bool(metadata.get("deletionTimestamp")),
             is_discovered=(metadata.get("labels") or {}).get(DISCOVERED_LABEL) == "true",
             connection_secret=(spec.get("connectionSecret") or {}).get("name"),
-            is_adopted=annotations.get(ADOPT_ANNOTATION) != "true"
-            and not _is_own(manifest.get("status") or {}),
+            is_adopted=not may_adopt and not _is_own(status),
+            known_id="" if may_adopt else str(status.get("topicId") or ""),
             accepts_key_movement=annotations.get(ACCEPT_KEY_MOVEMENT_ANNOTATION) == "true",
         )
 

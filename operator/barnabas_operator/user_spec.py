@@ -146,6 +146,7 @@ class UserSpec:
             name = f"{namespace}:{name}"
         acls = (spec.get("authorization") or {}).get("acls") or ()
         secret = spec.get("connectionSecret") or {}
+        written = str(secret.get("name") or own_name)
         quotas = spec.get("quotas") or {}
         return cls(
             resource=f"{namespace}/{own_name}",
@@ -155,7 +156,7 @@ class UserSpec:
             age=(str(metadata.get("creationTimestamp") or ""), 0, f"{namespace}/{own_name}"),
             broker=broker.get("name"),
             broker_namespace=broker_namespace,
-            password_source=_password_source(found, authentication),
+            password_source=_password_source(found, authentication, written),
             rotation=_rotation(found, authentication),
             service_account=account,
             rights=frozenset(
@@ -164,7 +165,7 @@ class UserSpec:
                 for right in _rights(acl, f"User:{name}", position)
             ),
             quotas=MappingProxyType({_QUOTAS[key]: float(quotas[key]) for key in sorted(quotas)}),
-            secret=str(secret.get("name") or own_name),
+            secret=written,
             mount_path=str(secret.get("mountPath") or DEFAULT_MOUNT_PATH),
             drift_policy=UserDriftPolicy(spec.get("driftPolicy") or UserDriftPolicy.REVERT),
             is_paused=is_paused(manifest),
@@ -177,6 +178,26 @@ def principal_name_of(manifest: Mapping[str, Any]) -> str:
         return UserSpec.from_manifest(manifest).name
     except (SpecError, ValueError, KeyError, TypeError):
         return str(manifest["metadata"]["name"])
+
+
+def former_name_of(manifest: Mapping[str, Any]) -> str:
+    """Whom a User meant when its status was written; empty unless it is somebody else by now.
+
+    That is another ServiceAccount, or what a spec meant that is not valid any more. Of a User from
+    elsewhere only names that those of its namespace can have: somebody may have written the status.
+    """
+    principal = str((manifest.get("status") or {}).get("principal") or "")
+    name = principal.removeprefix("User:")
+    try:
+        is_same = UserSpec.from_manifest(manifest).name == name
+    except (SpecError, ValueError, KeyError, TypeError):
+        is_same = False
+    namespace = str(manifest["metadata"].get("namespace") or "default")
+    broker = (manifest.get("spec") or {}).get("brokerRef") or {}
+    if is_same or str(broker.get("namespace") or namespace) == namespace:
+        return "" if is_same else name
+    own = (f"{namespace}:", f"system:serviceaccount:{namespace}:")
+    return name if name.startswith(own) else ""
 
 
 def _name(text: str) -> str:
@@ -201,7 +222,7 @@ def _service_account(
 
 
 def _password_source(
-    found: Mapping[str, Any], authentication: Authentication
+    found: Mapping[str, Any], authentication: Authentication, written: str
 ) -> PasswordSource | None:
     source = found.get("passwordSecretRef")
     if source is None:
@@ -209,6 +230,12 @@ def _password_source(
     if authentication is not Authentication.SCRAM_SHA_512:
         raise SpecError(
             ("spec", "authentication", "passwordSecretRef"), "goes with type scram-sha-512"
+        )
+    if source["name"] == written:
+        raise SpecError(
+            ("spec", "authentication", "passwordSecretRef", "name"),
+            f"Secret {written} is the one that is written for clients: give the password in another"
+            " one",
         )
     return PasswordSource(secret=str(source["name"]), key=str(source.get("key") or PASSWORD_KEY))
 

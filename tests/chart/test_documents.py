@@ -17,6 +17,11 @@ PAGES = [
     ROOT / "docs" / "kubernetes.md",
     ROOT / "docs" / "monitoring.md",
     ROOT / "docs" / "consumer-groups.md",
+    ROOT / "docs" / "operations" / "external-access.md",
+    ROOT / "docs" / "security.md",
+    ROOT / "docs" / "security-operations.md",
+    ROOT / "docs" / "console.md",
+    ROOT / "docs" / "install.md",
     ROOT / "charts" / "barnabas" / "README.md",
     CHART / "templates" / "NOTES.txt",
 ]
@@ -30,8 +35,9 @@ def blocks(path: Path) -> list[Any]:
         text = re.sub(r"\{\{[^}]*\}\}", "demo", text)
         found = re.findall(r"<<EOF\n(.*?)\n  EOF", text, re.DOTALL)
     else:
-        found = re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [yaml.safe_load(block) for block in found]
+        found = re.findall(r"^```yaml[^\n]*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    loaded = [yaml.safe_load(block) for block in found]
+    return [block for block in loaded if isinstance(block, dict)]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -43,8 +49,13 @@ def test_manifests_are_accepted_by_their_definitions(path: Path) -> None:
 
 def test_values_of_the_page_are_values_of_the_chart() -> None:
     validator = Draft7Validator(json.loads((CHART / "values.schema.json").read_text()))
-    found = [block for block in blocks(ROOT / "docs" / "kubernetes.md") if "broker" in block]
-    assert found
+    found = [
+        block
+        for page, value in (("kubernetes.md", "broker"), ("install.md", "brokerImage"))
+        for block in blocks(ROOT / "docs" / page)
+        if value in block
+    ]
+    assert len(found) > 1
     for block in found:
         assert [error.message for error in validator.iter_errors(block)] == []
 
@@ -66,7 +77,7 @@ def test_annotations_and_labels_are_those_of_the_operator(path: Path) -> None:
     """Or of a policy of the chart."""
     read_by = [*SOURCES.rglob("*.py"), *CHART.glob("templates/*-policy.yaml")]
     source = "\n".join(file.read_text() for file in read_by)
-    for name in set(re.findall(r"\bbarnabas\.dev/([a-z][\w-]*)", path.read_text())):
+    for name in set(re.findall(r"(?<![\w.])barnabas\.dev/([a-z][\w-]*)", path.read_text())):
         assert name.startswith("v1") or re.search(f"[\"']barnabas\\.dev/{name}[\"']", source), name
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from releases.images import image_name, repository
 from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 from tests.support.cache import run
 
@@ -69,6 +70,7 @@ def test_a_default_release_has_what_it_needs_and_no_more(render: Render) -> None
             *(("CustomResourceDefinition", name) for name in CRDS),
             ("ServiceAccount", "demo-barnabas-operator"),
             ("ServiceAccount", "demo-barnabas-hooks"),
+            ("ServiceAccount", "demo-barnabas-console"),
             ("ClusterRole", "demo-barnabas-operator-shop"),
             ("ClusterRole", "demo-barnabas-operator-shop-cluster"),
             ("ClusterRole", "demo-barnabas-hooks-shop"),
@@ -77,6 +79,8 @@ def test_a_default_release_has_what_it_needs_and_no_more(render: Render) -> None
             ("ClusterRoleBinding", "demo-barnabas-hooks-shop"),
             ("Role", "demo-barnabas-operator"),
             ("Role", "demo-barnabas-hooks"),
+            ("Role", "demo-barnabas-console"),
+            ("RoleBinding", "demo-barnabas-console"),
             ("RoleBinding", "demo-barnabas-operator"),
             ("RoleBinding", "demo-barnabas-hooks"),
             ("ConfigMap", "demo-barnabas-hooks"),
@@ -86,6 +90,7 @@ def test_a_default_release_has_what_it_needs_and_no_more(render: Render) -> None
             ("ValidatingAdmissionPolicyBinding", "demo-barnabas-operator-shop-arbiter"),
             ("ValidatingWebhookConfiguration", "demo-barnabas-operator-shop"),
             ("Deployment", "demo-barnabas-operator"),
+            ("Deployment", "demo-barnabas-console"),
             ("Job", "demo-barnabas-apply-broker"),
             ("Job", "demo-barnabas-clean-up"),
             ("Pod", "demo-barnabas-test"),
@@ -153,7 +158,7 @@ def test_resource_definitions_are_ours_and_outlive_the_release(render: Render) -
 def test_pods_run_with_nothing_that_they_do_not_need(render: Render) -> None:
     """The restricted pod security standard, and nothing writable but /tmp."""
     specs = pod_specs(render(EVERYTHING))
-    assert len(specs) == 4
+    assert len(specs) == 5
     for spec in specs:
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -284,3 +289,37 @@ def test_the_notes_name_the_bootstrap_address(helm: Path, tmp_path: Path) -> Non
     notes = yaml.safe_load(told)["text"]
     assert "demo-bootstrap.shop.svc:9092" in notes
     assert not re.search(r"[{}]{2}|<no value>|%!", notes)
+
+
+def test_an_image_is_named_by_its_digest_before_its_tag(render: Render) -> None:
+    """What a registry holds under a tag may change; a digest is what was looked at."""
+    digest = f"sha256:{'0' * 64}"
+    values = {
+        "operator": {"image": {"repository": "registry.example/operator", "digest": digest}},
+        "brokerImage": {"repository": "registry.example/broker", "tag": "1", "digest": digest},
+    }
+    deployment = render(values)["Deployment", "demo-barnabas-operator"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"registry.example/operator@{digest}"
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["BARNABAS_BROKER_IMAGE"] == f"registry.example/broker@{digest}"
+
+
+def test_images_have_the_names_that_make_images_gives_them(render: Render) -> None:
+    """A chart that is installed as it is finds the images that were made of the same tree."""
+    deployment = render()["Deployment", "demo-barnabas-operator"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == image_name("operator")
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["BARNABAS_BROKER_IMAGE"] == image_name("broker")
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values["pipelines"]["image"]["repository"] == repository("pipelines")
+
+
+def test_alerts_lead_to_the_pages_that_the_values_name(render: Render) -> None:
+    """Each to its own."""
+    url = "https://docs.example.org/alerts/{alert}/"
+    manifests = render({"prometheusRule": {"enabled": True, "runbookUrl": url}})
+    groups = manifests["PrometheusRule", "demo-barnabas"]["spec"]["groups"]
+    for rule in (rule for group in groups for rule in group["rules"]):
+        assert rule["annotations"]["runbook_url"] == url.replace("{alert}", rule["alert"])

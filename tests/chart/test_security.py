@@ -63,6 +63,32 @@ def test_each_part_can_be_overridden(
     assert broker_of(render(values))["spec"]["security"] == expected
 
 
+def test_who_scrapes_gets_through_the_policy_of_a_secure_broker(render: Render) -> None:
+    """SEC-80, SEC-63: with the monitor its Prometheus may reach the admin port."""
+    values = {**ON, "serviceMonitor": {"enabled": True}}
+    security = broker_of(render(values))["spec"]["security"]
+    (peer,) = security["networkPolicy"]["monitoring"]
+    assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}
+    own = {"monitoring": [{"ipBlock": {"cidr": "192.0.2.1/32"}}]}
+    broker = {"spec": {"security": {"networkPolicy": own}}}
+    assert (
+        broker_of(render({**values, "broker": broker}))["spec"]["security"]["networkPolicy"] == own
+    )
+    assert "security" not in broker_of(render({"serviceMonitor": {"enabled": True}}))["spec"]
+
+
+def test_the_release_s_own_test_gets_through_the_policies(render: Render) -> None:
+    """SEC-87: it goes to the brokers' own listener, by the operator's certificate."""
+    manifests = render({**ON, "networkPolicy": {"enabled": True}})
+    pod = manifests["Pod", "demo-barnabas-test"]
+    # Its Secret is for one group; without it nobody in the pod could read it.
+    assert pod["spec"]["securityContext"]["fsGroup"] == 10001
+    rules = manifests["NetworkPolicy", "demo-barnabas-brokers"]["spec"]["ingress"]
+    (rule,) = [one for one in rules if {"port": 9090} in one.get("ports", ())]
+    wanted = rule["from"][0]["podSelector"]["matchLabels"]
+    assert wanted.items() <= pod["metadata"]["labels"].items()
+
+
 def test_secrets_are_the_operators_where_users_are_and_nowhere_else(render: Render) -> None:
     """SEC-88: no cluster-wide right on Secrets, and no list of them anywhere."""
     assert secret_rights(render()) == {}

@@ -15,7 +15,9 @@ from barnabas_operator.crd import definition, problems
 from barnabas_operator.reconcile.broker.broker_plan import plan_broker
 from barnabas_operator.reconcile.broker.broker_status import broker_status
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status
-from barnabas_operator.reconcile.broker.observed import InFlight
+from barnabas_operator.reconcile.broker.observed import (
+    InFlight,
+)
 from barnabas_operator.reconcile.broker.scale_plan import Emptying, ScalePlan
 from tests.operator.broker_manifests import COMPLETE, broker
 from tests.operator.reconcile.broker.views import IMAGE, NOW, cluster, observed, partition, pod
@@ -163,7 +165,14 @@ def test_every_field_of_a_status_is_in_the_schema() -> None:
     plan = plan_broker(spec, seen, now=NOW, default_image=IMAGE)
     scale = ScalePlan(replicas=3, emptying=Emptying(node_id=2, left=1, moving=1, blocked="x"))
     now = datetime.fromtimestamp(HandClock().wall_ms() / 1000, UTC)
-    status = broker_status(spec, seen, replace(plan, scale=scale), before={}, now=now)
+    status = broker_status(
+        spec,
+        seen,
+        replace(plan, scale=scale),
+        before={},
+        now=now,
+        eviction_patience=timedelta(hours=1),
+    )
     assert status["restarting"]["broker"] == 2
     check(status, schema()["properties"]["status"], "status")
     elsewhere = elsewhere_status(spec, seen, before={}, now=now)

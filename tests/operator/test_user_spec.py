@@ -15,6 +15,7 @@ from barnabas_operator.user_spec import (
     Rotation,
     UserDriftPolicy,
     UserSpec,
+    former_name_of,
     principal_name_of,
 )
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
@@ -90,6 +91,28 @@ def test_names_of_users_can_be_nobody_elses() -> None:
     with pytest.raises(SpecError, match="names ServiceAccounts of its own only"):
         UserSpec.from_manifest(user(namespace="evil", auth=other))
     assert principal_name_of(user(namespace="evil", auth=other)) == "alice"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "noted", "expected"),
+    [
+        ("kafka", "User:alice", ""),
+        ("kafka", "User:former", "former"),
+        ("kafka", "", ""),
+        ("shop", "User:shop:alice", ""),
+        ("shop", "User:shop:former", "shop:former"),
+        ("shop", "User:system:serviceaccount:shop:a", "system:serviceaccount:shop:a"),
+        # Whoever may write statuses in `shop` takes nothing from others by it.
+        ("shop", "User:former", ""),
+        ("shop", "User:system:serviceaccount:kafka:a", ""),
+    ],
+)
+def test_whom_a_user_meant_before_is_one_that_it_can_have_meant(
+    namespace: str, noted: str, expected: str
+) -> None:
+    """SEC-86: its deletion takes that one's rights away."""
+    manifest = {**user("alice", namespace), "status": {"principal": noted}}
+    assert former_name_of(manifest) == expected
 
 
 @pytest.mark.parametrize(

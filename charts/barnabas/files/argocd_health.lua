@@ -1,7 +1,6 @@
 -- The health of a Broker, Topic, ConsumerGroup or User for Argo CD, from the conditions of its status.
 --
--- Its text goes into the ConfigMap argocd-cm, once for each kind, under
--- resource.customizations.health.barnabas.dev_Broker, ..._Topic, ..._ConsumerGroup and ..._User.
+-- examples/argocd/argocd-cm.yaml has it for the ConfigMap of Argo CD.
 
 local function answer(status, message)
   return { status = status, message = message or "" }

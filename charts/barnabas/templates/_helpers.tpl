@@ -24,12 +24,17 @@
 {{- .Values.operator.evictionWebhook.existingSecret | default (printf "%s-webhook" (include "barnabas.operator" .)) -}}
 {{- end -}}
 
+{{/* What follows an image's name: a digest, else a tag, else the version of the chart. */}}
+{{- define "barnabas.imageVersion" -}}
+{{- if first . -}}@{{ first . }}{{- else -}}:{{ index . 1 | default (last .) }}{{- end -}}
+{{- end -}}
+
 {{- define "barnabas.operatorImage" -}}
-{{ .Values.operator.image.repository }}:{{ .Values.operator.image.tag | default .Chart.AppVersion }}
+{{ .Values.operator.image.repository }}{{ include "barnabas.imageVersion" (list .Values.operator.image.digest .Values.operator.image.tag .Chart.AppVersion) }}
 {{- end -}}
 
 {{- define "barnabas.brokerImage" -}}
-{{ .Values.brokerImage.repository }}:{{ .Values.brokerImage.tag | default .Chart.AppVersion }}
+{{ .Values.brokerImage.repository }}{{ include "barnabas.imageVersion" (list .Values.brokerImage.digest .Values.brokerImage.tag .Chart.AppVersion) }}
 {{- end -}}
 
 {{/* Labels that never change: selectors are immutable. */}}

@@ -33,6 +33,14 @@ spec:
 {{- $_ := set $security $part (dict "enabled" $wanted) -}}
 {{- end -}}
 {{- end -}}
+{{- /* Who scrapes has to get there through the policy that comes with security. */ -}}
+{{- if and $security.enabled .Values.serviceMonitor.enabled .Values.networkPolicy.prometheus -}}
+{{- $rules := get $security "networkPolicy" | default dict -}}
+{{- if not (hasKey $rules "monitoring") -}}
+{{- $_ := set $rules "monitoring" .Values.networkPolicy.prometheus -}}
+{{- end -}}
+{{- $_ := set $security "networkPolicy" $rules -}}
+{{- end -}}
 {{- if $security -}}
 {{- $_ := set $spec "security" $security -}}
 {{- end -}}

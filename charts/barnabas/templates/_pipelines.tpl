@@ -4,7 +4,7 @@
 {{- end -}}
 
 {{- define "barnabas.pipelineImage" -}}
-{{ .Values.pipelines.image.repository }}:{{ .Values.pipelines.image.tag | default .Chart.AppVersion }}
+{{ .Values.pipelines.image.repository }}{{ include "barnabas.imageVersion" (list .Values.pipelines.image.digest .Values.pipelines.image.tag .Chart.AppVersion) }}
 {{- end -}}
 
 {{- define "barnabas.pipelineNamespace" -}}

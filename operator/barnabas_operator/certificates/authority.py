@@ -87,6 +87,10 @@ class Authority:
         """Until when it is valid."""
         return ends(self.certificate)
 
+    def has_ended(self, now: datetime) -> bool:
+        """Whether nothing that it has signed is valid any more."""
+        return now >= self.ends
+
     def has_signed(self, leaf: x509.Certificate) -> bool:
         """Whether a certificate is one of its leaves."""
         return is_signed_by(leaf, self.certificate)
@@ -94,7 +98,9 @@ class Authority:
     def issue(
         self, request: LeafRequest, now: datetime, validity: timedelta = LEAF_VALIDITY
     ) -> KeyPair:
-        """A leaf with a new key, and its chain. Raises: CertificateError."""
+        """A leaf with a new key, and its chain. Raises: CertificateError, also by its age."""
+        if self.has_ended(now):
+            raise CertificateError(f"the authority has ended at {self.ends:%Y-%m-%dT%H:%MZ}")
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [
             usage

@@ -8,7 +8,8 @@
 
 A connection breaks only where one side shows a leaf that the other side's bundle does not cover. So
 no leaf of the next authority is signed before all have its anchor, and no anchor goes before the
-last leaf of it has. Invariant: a step follows from what is kept in the Secret of the authority and
+last leaf of it has. Only an authority that has ended is followed at once: all of it has ended as
+well. Invariant: a step follows from what is kept in the Secret of the authority and
 from what brokers report, never from memory, so a change goes on after any crash.
 """
 
@@ -81,12 +82,13 @@ class AuthorityUse:
 
     `bundles` are the digests that brokers report, by id; None for one that does not answer.
     `old_leaves` names what still shows a leaf of the previous authority, until `old_leaves_end`
-    where that is known.
+    where that is known. `settle` is how long clients have to load a bundle.
     """
 
     bundles: Mapping[int, str | None]
     old_leaves: tuple[str, ...] = ()
     old_leaves_end: datetime | None = None
+    settle: timedelta = CLIENTS_SETTLE
 
 
 def advanced(
@@ -97,6 +99,11 @@ def advanced(
     `offered` is the authority that is wanted: one that somebody gives, or a new one where the
     signer is due or was asked to go; None for no other one.
     """
+    if held.signer.has_ended(now):
+        # Nothing trusts the former one any more, and no leaf of it is left to wait for.
+        for one in (held.next, offered):
+            if one is not None and not one.has_ended(now):
+                return HeldAuthority(signer=one)
     if held.next is not None:
         if waits_for(held, use, now):
             return held
@@ -110,7 +117,8 @@ def advanced(
 
 def wants_successor(held: HeldAuthority, now: datetime) -> bool:
     """Whether an authority of the operator's own is to get a successor by its age."""
-    return held.step is AuthorityStep.STABLE and is_due(held.signer.certificate, now)
+    has_none = held.step is AuthorityStep.STABLE or held.signer.has_ended(now)
+    return has_none and is_due(held.signer.certificate, now)
 
 
 def waits_for(held: HeldAuthority, use: AuthorityUse, now: datetime) -> str:
@@ -119,8 +127,8 @@ def waits_for(held: HeldAuthority, use: AuthorityUse, now: datetime) -> str:
         if behind := _behind(held, use):
             return f"brokers {behind} have not loaded the bundle"
         since = held.since or now
-        if now < since + CLIENTS_SETTLE:
-            return f"clients have until {since + CLIENTS_SETTLE:%Y-%m-%dT%H:%MZ} to load the bundle"
+        if now < since + use.settle:
+            return f"clients have until {since + use.settle:%Y-%m-%dT%H:%MZ} to load the bundle"
         return ""
     if held.step is AuthorityStep.REPLACING:
         if behind := _behind(held, use):

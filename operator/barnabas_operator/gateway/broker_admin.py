@@ -14,9 +14,12 @@ from typing import Any
 import aiohttp
 
 from barnabas_operator.gateway.client_access import ClientAccess
-from barnabas_operator.reconcile.broker.listener_plan import PLAIN
+from barnabas_operator.reconcile.broker.listener_plan import CERTIFICATES, CLIENTS, PLAIN
 from barnabas_operator.reconcile.broker.names import ADMIN_PORT
-from barnabas_operator.reconcile.broker.observed import ListenerTls, ProcessView
+from barnabas_operator.reconcile.broker.observed import (
+    ListenerTls,
+    ProcessView,
+)
 
 # A broker that does not answer in this time counts as silent; the next look is soon.
 TIMEOUT_SECONDS = 3.0
@@ -94,7 +97,10 @@ def process_view(document: Any) -> ProcessView:
         # One that starts has not looked through them yet.
         held=_held(document.get("log_directories", ())) if document["state"] == _RUNNING else {},
         tls=_tls(document.get("tls") or {}),
-        plain_connections=_plain_connections(document.get("connections_by_listener")),
+        plain_connections=_connections(document.get("connections_by_listener"), PLAIN),
+        secure_connections=_connections(
+            document.get("connections_by_listener"), CLIENTS, CERTIFICATES
+        ),
     )
 
 
@@ -108,9 +114,11 @@ def _tls(listeners: Any) -> dict[str, ListenerTls]:
     }
 
 
-def _plain_connections(by_listener: Any) -> int | None:
-    """The connections of clients that come in plain text, None where the broker does not say."""
-    return None if not isinstance(by_listener, dict) else int(by_listener.get(PLAIN, 0))
+def _connections(by_listener: Any, *listeners: str) -> int | None:
+    """The connections on these listeners, None where the broker does not say."""
+    if not isinstance(by_listener, dict):
+        return None
+    return sum(int(by_listener.get(name, 0)) for name in listeners)
 
 
 def _held(directories: Any) -> dict[str, int]:

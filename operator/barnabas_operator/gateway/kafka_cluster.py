@@ -14,26 +14,23 @@ from dataclasses import replace
 from typing import Protocol
 
 from barnabas_client.admin.admin import Admin
-from barnabas_client.admin.values.cluster import QuorumDescription
 from barnabas_client.admin.values.configs import ConfigChange, ConfigResource, ConfigSource
 from barnabas_client.admin.values.partitions import Reassignment
-from barnabas_client.admin.values.topics import PartitionDescription, TopicDescription
 from barnabas_client.errors import BarnabasError, NotFoundError, UnsupportedError
-from barnabas_operator.reconcile.broker.observed import (
+from barnabas_operator.reconcile.broker.cluster_state import (
     BrokerSettings,
     ClusterView,
     MetadataMembers,
     PartitionView,
     RegisteredBroker,
 )
+from barnabas_operator.reconcile.broker.cluster_view import metadata_members, partition_views
 from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS
 from barnabas_protocol.ids import TopicPartition
 
 _MIN_IN_SYNC = "min.insync.replicas"
 _MEMBERS = "metadata.members"
 _LEAVING = "metadata.member.leaving"
-# A member asks for records twice a second; the brokers, too, take three for the sign of an absence.
-_IN_TOUCH_MS = 3000
 # Where nobody leads the metadata log nobody answers, and the rest is worth knowing without.
 _MEMBERS_TIMEOUT_MS = 2000
 
@@ -144,7 +141,7 @@ class KafkaCluster:
                 continue
             entry = found.unwrap().get(_MIN_IN_SYNC)
             in_sync_min = int(entry.value) if entry is not None and entry.value else 1
-            partitions += _views(outcome.unwrap(), in_sync_min, moves)
+            partitions += partition_views(outcome.unwrap(), in_sync_min, moves)
         return tuple(partitions)
 
     async def _members(self) -> MetadataMembers | None:
@@ -163,7 +160,9 @@ class KafkaCluster:
         )
         found = settings[leader]
         entry = None if found.error is not None else found.unwrap().get(_MEMBERS)
-        return _members(quorum, int(entry.value) if entry is not None and entry.value else 0)
+        return metadata_members(
+            quorum, int(entry.value) if entry is not None and entry.value else 0
+        )
 
     async def _own_settings(self, live: Sequence[int]) -> dict[int, dict[str, str]]:
         """What brokers say of their own settings; who does not answer is absent."""
@@ -210,46 +209,4 @@ def _with_settings(broker: RegisteredBroker, own: Mapping[str, str]) -> Register
         broker,
         is_leaving=own[_LEAVING] == "true" if _LEAVING in own else None,
         factors={key: own[key] for key in SIZE_FACTORS if key in own},
-    )
-
-
-def _members(quorum: QuorumDescription, wanted: int) -> MetadataMembers:
-    """Times are compared with the leader's own one, which is that of its answer."""
-    times = {one.replica_id: one.last_caught_up_timestamp_ms for one in quorum.voters}
-    now_ms = times.get(quorum.leader_id) or 0
-    return MetadataMembers(
-        ids=frozenset(times),
-        in_touch=frozenset(
-            node_id
-            for node_id, time_ms in times.items()
-            if time_ms is not None and now_ms - time_ms < _IN_TOUCH_MS
-        ),
-        wanted=wanted,
-    )
-
-
-def _views(
-    topic: TopicDescription, in_sync_min: int, moves: Mapping[TopicPartition, Reassignment]
-) -> list[PartitionView]:
-    return [
-        _view(TopicPartition(topic.name, number), partition, in_sync_min, moves)
-        for number, partition in sorted(topic.partitions.items())
-    ]
-
-
-def _view(
-    topic_partition: TopicPartition,
-    partition: PartitionDescription,
-    in_sync_min: int,
-    moves: Mapping[TopicPartition, Reassignment],
-) -> PartitionView:
-    move = moves.get(topic_partition)
-    return PartitionView(
-        topic_partition=topic_partition,
-        leader=partition.leader_id,
-        replicas=partition.replica_ids,
-        in_sync=frozenset(partition.in_sync_replica_ids),
-        in_sync_min=in_sync_min,
-        leaving=frozenset() if move is None else frozenset(move.removing_replica_ids),
-        is_moving=move is not None,
     )

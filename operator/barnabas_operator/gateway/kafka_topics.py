@@ -115,9 +115,11 @@ class KafkaTopics:
                 end_offsets[topic_partition.topic][topic_partition.partition] = end.offset
         return TopicMeasures(sizes_bytes=sizes, end_offsets=end_offsets)
 
-    async def create_topics(self, steps: Sequence[CreateTopic]) -> Errors:
-        """Create topics."""
-        outcomes = await self._admin.topics.create(
+    async def create_topics(
+        self, steps: Sequence[CreateTopic], *, validate_only: bool = False
+    ) -> Errors:
+        """Create topics, or with `validate_only` see whether they could be."""
+        new = [
             NewTopic(
                 name=step.topic,
                 partition_count=BROKER_DEFAULT if step.partitions is None else step.partitions,
@@ -125,8 +127,8 @@ class KafkaTopics:
                 configs=dict(step.config),
             )
             for step in steps
-        )
-        return outcomes.errors
+        ]
+        return (await self._admin.topics.create(new, validate_only=validate_only)).errors
 
     async def grow_partitions(self, steps: Sequence[GrowPartitions]) -> Errors:
         """Add partitions."""

@@ -1,7 +1,8 @@
 """`KubernetesApi` on a real API server, with the dynamic client of `kubernetes.aio`.
 
 The dynamic client would find out by discovery what the server serves; the operator knows its kinds,
-so it names their paths and saves those requests.
+so it names their paths and saves those requests. Only of a kind that clusters serve in different
+versions it asks once which one this is; callers always see the newest.
 
 Invariants: a write is sent only if `guard` lets it, which is how an operator that has lost its
 Lease stops in the middle of a pass; every answer, good or bad, is told to `observe`.
@@ -75,13 +76,16 @@ class DynamicApi:
         self._observe = observe
         self._on_list = on_list
         self._timeout = aiohttp.ClientTimeout(total=request_timeout_seconds, sock_connect=5)
+        self._served_as: dict[Kind, Kind] = {}
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """The object, or None where it is not there."""
         try:
-            return await self._request("get", kind, kind.path(namespace, name))
+            served = await self._served(kind)
+            found = await self._request("get", kind, served.path(namespace, name))
         except NotFoundError:
             return None
+        return _as(kind, found)
 
     async def list(
         self,
@@ -94,11 +98,12 @@ class DynamicApi:
         """All objects, page by page."""
         found: List[Object] = []
         more: str | None = None
+        served = await self._served(kind)
         while True:
             page = await self._request(
                 "list",
                 kind,
-                kind.path(namespace),
+                served.path(namespace),
                 label_selector=label_selector or None,
                 field_selector=field_selector or None,
                 limit=_PAGE_OBJECTS,
@@ -106,7 +111,7 @@ class DynamicApi:
             )
             # Lists leave out what all of their objects have in common.
             common = {"apiVersion": kind.api_version, "kind": kind.kind}
-            found += [{**common, **one} for one in page.get("items") or ()]
+            found += [{**one, **common} for one in page.get("items") or ()]
             more = (page.get("metadata") or {}).get("continue")
             if not more:
                 if not field_selector:
@@ -119,18 +124,21 @@ class DynamicApi:
     async def create(self, manifest: Object) -> Object:
         """The object as it was made."""
         kind = _kind(manifest)
-        path = kind.path(namespace_of(manifest))
-        return await self._request("create", kind, path, body=manifest, field_manager=FIELD_MANAGER)
+        served = await self._served(kind)
+        path, body = served.path(namespace_of(manifest)), _as(served, manifest)
+        made = await self._request("create", kind, path, body=body, field_manager=FIELD_MANAGER)
+        return _as(kind, made)
 
     async def apply(self, manifest: Object) -> Object:
         """The object after a server-side apply."""
         kind = _kind(manifest)
-        return await self._answer(
+        served = await self._served(kind)
+        after = await self._answer(
             "apply",
             kind,
             self._client.server_side_apply(
-                _resource(kind),
-                body=manifest,
+                _resource(served),
+                body=_as(served, manifest),
                 namespace=namespace_of(manifest) or None,
                 field_manager=FIELD_MANAGER,
                 force_conflicts=True,
@@ -138,6 +146,7 @@ class DynamicApi:
                 _request_timeout=self._timeout,
             ),
         )
+        return _as(kind, after)
 
     async def patch(
         self,
@@ -152,8 +161,9 @@ class DynamicApi:
         body = dict(patch)
         if uid is not None:
             body["metadata"] = {**(body.get("metadata") or {}), "uid": uid}
-        path = kind.path(namespace, name)
-        return await self._request("patch", kind, path, body=body, content_type=_MERGE_PATCH)
+        path = (await self._served(kind)).path(namespace, name)
+        after = await self._request("patch", kind, path, body=body, content_type=_MERGE_PATCH)
+        return _as(kind, after)
 
     async def patch_status(self, manifest: Object, status: Mapping[str, Any]) -> Object:
         """The object after a merge patch of its status, if it is still this version."""
@@ -180,10 +190,28 @@ class DynamicApi:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         try:
-            await self._request("delete", kind, kind.path(namespace, name), body=options)
+            served = await self._served(kind)
+            await self._request("delete", kind, served.path(namespace, name), body=options)
         except NotFoundError:
             return False
         return True
+
+    async def _served(self, kind: Kind) -> Kind:
+        """The kind in the newest of its versions that the server has, the newest if it has none."""
+        if not kind.older:
+            return kind
+        known = self._served_as.get(kind)
+        if known is not None:
+            return known
+        for version in kind.versions():
+            try:
+                found = await self._request("list", kind, f"/apis/{version.api_version}")
+            except NotFoundError:
+                continue
+            if any(one.get("name") == kind.plural for one in found.get("resources") or ()):
+                self._served_as[kind] = version
+                return version
+        return kind
 
     async def _request(self, verb: str, kind: Kind, path: str, **params: Any) -> Object:
         call = self._client.request(
@@ -205,6 +233,9 @@ class DynamicApi:
             document: Object = json.loads(await response.read())
         except ApiException as error:
             code = error.status or 0
+            if code == 404:
+                # It may be served in another version by now; of others nothing is kept.
+                self._served_as.pop(kind, None)
             raise _refusal(error, f"{verb} {kind.kind}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or type(error).__name__
@@ -231,6 +262,13 @@ _READS = frozenset({"get", "list"})
 
 def _kind(manifest: Mapping[str, Any]) -> Kind:
     return kind_of(manifest["apiVersion"], manifest["kind"])
+
+
+def _as(kind: Kind, document: Object) -> Object:
+    """An object as one of that version of its kind."""
+    if document.get("apiVersion") == kind.api_version:
+        return document
+    return {**document, "apiVersion": kind.api_version}
 
 
 def _resource(kind: Kind) -> Any:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of object and where the API server serves it."""
+    """One kind of object and where the API server serves it.
+
+    `older` are versions with the same fields, the newest first, in which some clusters serve it.
+    """
 
     api_version: str
     kind: str
     plural: str
     is_namespaced: bool = True
+    older: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:
@@ -30,6 +35,12 @@ class Kind:
         prefix = f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
         middle = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
         return f"{prefix}{middle}/{self.plural}{f'/{name}' if name else ''}"
+
+    def versions(self) -> Iterator[Kind]:
+        """The kind in each of its versions, the newest first."""
+        yield self
+        for version in self.older:
+            yield replace(self, api_version=f"{self.group}/{version}", older=())
 
 
 def _kind(api_version: str, kind: str, plural: str, *, is_namespaced: bool = True) -> Kind:
@@ -58,7 +69,11 @@ LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = _kind("v1", "Event", "events")
 NODE = _kind("v1", "Node", "nodes", is_namespaced=False)
 NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
-TLS_ROUTE = _kind("gateway.networking.k8s.io/v1alpha2", "TLSRoute", "tlsroutes")
+# Gateway API has v1 of it since 1.5, and serves nothing else in its standard channel.
+TLS_ROUTE = replace(
+    _kind("gateway.networking.k8s.io/v1", "TLSRoute", "tlsroutes"),
+    older=("v1alpha3", "v1alpha2"),
+)
 CERTIFICATE = _kind("cert-manager.io/v1", "Certificate", "certificates")
 NAMESPACE = _kind("v1", "Namespace", "namespaces", is_namespaced=False)
 

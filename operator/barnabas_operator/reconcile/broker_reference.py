@@ -1,7 +1,9 @@
 """Which Broker a Topic or ConsumerGroup belongs to. Pure.
 
 Source: `brokerRef` of the CRDs. It names a Broker, in the resource's own namespace unless it says
-otherwise; left out, it means the only Broker of that namespace.
+otherwise; left out, it means the only Broker of that namespace. Of several it means the one that
+the status names, if that is among them: brokers have something of the resource that has to be
+taken away some time.
 """
 
 from __future__ import annotations
@@ -34,8 +36,13 @@ def broker_of(manifest: Mapping[str, Any], brokers: Collection[NamespacedName]) 
     name = str(reference.get("name") or "")
     if not name:
         there = [broker for where, broker in brokers if where == namespace]
-        name = there[0] if len(there) == 1 else ""
+        name = there[0] if len(there) == 1 else _noted(manifest, there)
     return namespace, name
+
+
+def _noted(manifest: Mapping[str, Any], there: Collection[str]) -> str:
+    name = str((manifest.get("status") or {}).get("broker") or "")
+    return name if name in there else ""
 
 
 def admits(broker: Mapping[str, Any], namespace: str) -> bool:
@@ -46,14 +53,22 @@ def admits(broker: Mapping[str, Any], namespace: str) -> bool:
 
 
 def what_resources_see(broker: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All of a Broker that matters to its topics and groups, not its ever-changing status."""
-    conditions = (broker.get("status") or {}).get("conditions") or ()
-    ready = [one.get("status") for one in conditions if one.get("type") == "Ready"]
+    """All of a Broker that matters to what belongs to it, not its ever-changing status."""
+    status = broker.get("status") or {}
+    ready = [one.get("status") for one in status.get("conditions") or () if _is_readiness(one)]
+    security = status.get("security") or {}
+    # What clients are to trust changes with each step, and has to reach their pods in time.
+    steps = [(one.get("name"), one.get("step")) for one in security.get("authorities") or ()]
     return (
         uid_of(broker),
         generation_of(broker),
         is_going(broker),
         dict(annotations_of(broker)),
         ready,
-        ((broker.get("status") or {}).get("security") or {}).get("phase"),
+        security.get("phase"),
+        steps,
     )
+
+
+def _is_readiness(condition: Mapping[str, Any]) -> bool:
+    return bool(condition.get("type") == "Ready")

@@ -200,7 +200,7 @@ class TopicPass:
 
                 gateway = self._make_gateway(admin)
                 outcome = await reconcile_and_observe(
-                    gateway, [_spec(resource) for resource in resolved], confirm
+                    gateway, [self._planned(resource) for resource in resolved], confirm
                 )
                 measuring = self._measuring.setdefault(key, Measuring())
                 await measuring.update(
@@ -320,6 +320,11 @@ class TopicPass:
             error=error,
         )
 
+    def _planned(self, resource: TopicResource) -> TopicSpec:
+        """The spec; of a topic that was just made again the status has the former id."""
+        spec = _spec(resource)
+        return replace(spec, known_id="") if uid_of(resource.manifest) in self._made else spec
+
     def _note_made(self, outcome: Outcome, resources: Sequence[TopicResource]) -> None:
         """Remember what was made, until the status says so, which may be refused at first."""
         made = {
@@ -341,13 +346,14 @@ class TopicPass:
         self, outcome: Outcome, key: Key, resource: TopicResource, going: frozenset[str]
     ) -> FinalizerRemoval | None:
         """A resource may go when its topic is gone, or was not its own to delete."""
-        spec = _spec(resource)
+        spec = self._planned(resource)
         error = outcome.errors.get(spec.topic)
         refusal = outcome.observed.refused.get(spec.topic, "")
         if error is not None or refusal:
             return self._removal(key, resource, going, str(error or refusal))
-        kept = why_kept(spec) if spec.deletion_policy is DeletionPolicy.DELETE else ""
-        if kept and spec.topic in outcome.observed.topics:
+        topic = outcome.observed.topics.get(spec.topic)
+        kept = why_kept(spec, topic) if spec.deletion_policy is DeletionPolicy.DELETE else ""
+        if kept and topic is not None:
             return FinalizerRemoval(
                 reason="TopicKept", message=f"topic {spec.topic} is left alone: {kept}"
             )

@@ -102,13 +102,18 @@ def _plan_topic(
         )
 
 
-def why_kept(spec: TopicSpec) -> str:
+def why_kept(spec: TopicSpec, topic: ObservedTopic | None) -> str:
     """Why a topic does not go with its resource although that says Delete; empty if it does."""
     if spec.topic in INTERNAL_TOPICS:
         return f"{spec.topic} belongs to the brokers"
     if spec.is_adopted:
         return (
             f"it was there before this resource, which has no annotation {ADOPT_ANNOTATION}: 'true'"
+        )
+    if topic is not None and spec.known_id and topic.topic_id not in ("", spec.known_id):
+        return (
+            "it is not the topic that this resource has made, but another one of that name; there"
+            f" is no annotation {ADOPT_ANNOTATION}: 'true'"
         )
     return ""
 
@@ -118,7 +123,7 @@ def _plan_deletion(
 ) -> Iterator[_Outcome]:
     """Only the resource that was in charge of the topic, the oldest, may take it along."""
     owner = claimants[0]
-    if owner.deletion_policy is not Deletion.DELETE or owner.is_paused or why_kept(owner):
+    if owner.deletion_policy is not Deletion.DELETE or owner.is_paused or why_kept(owner, topic):
         return
     if topic is not None:
         yield DeleteTopic(topic=topic.name, topic_id=topic.topic_id)

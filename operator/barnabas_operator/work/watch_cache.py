@@ -186,10 +186,12 @@ class WatchCache:
         by_broker = self._objects[kind].by_broker
         namespace, name = broker_name
         found = list(by_broker.get(broker_name, {}).values()) if name else []
-        unnamed = {"metadata": {"namespace": namespace}}
-        if broker_of(unnamed, brokers) == broker_name:
-            found += by_broker.get((namespace, ""), {}).values()
-        return found
+        unnamed: Iterable[Object] = by_broker.get((namespace, ""), {}).values()
+        if sum(where == namespace for where, _ in brokers) > 1:
+            unnamed = [one for one in unnamed if broker_of(one, brokers) == broker_name]
+        elif broker_of({"metadata": {"namespace": namespace}}, brokers) != broker_name:
+            return found
+        return [*found, *unnamed]
 
     async def brokers(self, namespace: str) -> list[Object]:
         """The Brokers of a namespace, from the API server where it is not watched.

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,12 @@ from barnabas_operator.certificates.authority_change import (
     waits_for,
     wants_successor,
 )
-from barnabas_operator.certificates.pem import certificates_of, digest_of, ends
+from barnabas_operator.certificates.pem import (
+    CertificateError,
+    certificates_of,
+    digest_of,
+    ends,
+)
 from barnabas_operator.certificates.renewal import renewed
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -65,6 +71,16 @@ def test_a_change_goes_through_its_steps_in_order() -> None:
     assert held == HeldAuthority(signer=TWO)
 
 
+@pytest.mark.parametrize(("settle", "is_over"), [(timedelta(0), True), (timedelta(days=14), False)])
+def test_clients_have_as_long_as_somebody_says(settle: timedelta, is_over: bool) -> None:
+    """SEC-81: those that read the bundle once have to be restarted in this time."""
+    held = HeldAuthority(signer=ONE, next=TWO, since=NOW)
+    use = AuthorityUse(bundles=reported(held), settle=settle)
+    assert (waits_for(held, use, NOW + CLIENTS_SETTLE) == "") is is_over
+    after = advanced(held, None, use, NOW + CLIENTS_SETTLE)
+    assert (after.step is AuthorityStep.REPLACING) is is_over
+
+
 def test_what_is_offered_meanwhile_waits_for_the_end_of_the_change() -> None:
     """SEC-81: never three in a bundle; the last one that is offered comes next."""
     held = HeldAuthority(signer=TWO, previous=ONE.certificate)
@@ -72,6 +88,25 @@ def test_what_is_offered_meanwhile_waits_for_the_end_of_the_change() -> None:
     assert held == HeldAuthority(signer=TWO)
     held = advanced(held, THREE, AuthorityUse(bundles=reported(held)), NOW)
     assert held.next == THREE
+
+
+def test_an_authority_that_has_ended_is_followed_at_once() -> None:
+    """It signs nothing any more, not even the certificates by which brokers would tell that they
+    have the bundle: a change by the usual steps would wait for that for ever."""
+    late = ONE.ends + timedelta(seconds=1)
+    new, nobody = new_authority("late", late), AuthorityUse(bundles=dict.fromkeys(BROKERS))
+    for held in (
+        HeldAuthority(signer=ONE),
+        HeldAuthority(signer=ONE, previous=THREE.certificate, since=NOW),
+        HeldAuthority(signer=ONE, next=TWO, since=NOW),
+    ):
+        assert wants_successor(held, late)
+        assert advanced(held, new, nobody, late) == HeldAuthority(signer=new)
+        assert advanced(held, TWO, nobody, late).signer == ONE
+        with pytest.raises(CertificateError, match="has ended at"):
+            ONE.issue(LeafRequest(common_name="x"), late)
+    distributing = HeldAuthority(signer=ONE, next=new, since=NOW)
+    assert advanced(distributing, None, nobody, late) == HeldAuthority(signer=new)
 
 
 def test_an_authority_gets_its_successor_at_two_thirds_of_its_life() -> None:

@@ -8,8 +8,11 @@ from barnabas_client.errors import BrokerUnreachableError
 from barnabas_operator.eviction.evictions import Evictions
 from barnabas_operator.kubernetes.api import KubernetesApi, UnavailableError
 from barnabas_operator.kubernetes.kinds import BROKER, NODE, POD, STATEFUL_SET
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.eviction_gate import Ruling
-from barnabas_operator.reconcile.broker.observed import ClusterView, ProcessView
+from barnabas_operator.reconcile.broker.observed import (
+    ProcessView,
+)
 from tests.operator.reconcile.broker.views import cluster, members, partition
 from tests.support.simulated_clock import HandClock
 

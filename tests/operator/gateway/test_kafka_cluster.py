@@ -10,7 +10,7 @@ from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.errors import UsageError
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.gateway.kafka_cluster import KafkaCluster, KafkaClusters
-from barnabas_operator.reconcile.broker.observed import (
+from barnabas_operator.reconcile.broker.cluster_state import (
     ClusterView,
     MetadataMembers,
     PartitionView,

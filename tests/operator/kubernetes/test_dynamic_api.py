@@ -18,7 +18,7 @@ from barnabas_operator.kubernetes.api import (
 )
 from barnabas_operator.kubernetes.connection import load_configuration, new_client
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
-from barnabas_operator.kubernetes.kinds import CONFIG_MAP, SERVICE, TOPIC, Kind
+from barnabas_operator.kubernetes.kinds import CONFIG_MAP, SERVICE, TLS_ROUTE, TOPIC, Kind
 from tests.support.fake_kubernetes import FakeKubernetes, kubeconfig_of
 from tests.support.processes import free_port
 
@@ -176,3 +176,51 @@ def test_every_request_is_told_for_the_metrics(tmp_path: Path) -> None:
         ]
 
     run(tmp_path, test, observe=lambda verb, kind, code: told.append((verb, kind.kind, code)))
+
+
+def route(name: str = "first") -> dict[str, Any]:
+    metadata = {"namespace": "default", "name": name}
+    return {"apiVersion": TLS_ROUTE.api_version, "kind": "TLSRoute", "metadata": metadata}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha3", "v1alpha2"])
+def test_a_kind_is_written_in_the_version_that_the_server_has(tmp_path: Path, version: str) -> None:
+    """SEC-87: Gateway API's standard channel has v1 of TLSRoute only, older ones v1alpha2."""
+
+    async def test(api: DynamicApi, server: FakeKubernetes) -> None:
+        server.serve(TLS_ROUTE, version)
+        made = await api.apply({**route(), "spec": {"hostnames": ["a.example.com"]}})
+        (write,) = server.writes
+        assert write.path.startswith(f"/apis/gateway.networking.k8s.io/{version}/")
+        # Who asks knows of one version only.
+        assert made["apiVersion"] == TLS_ROUTE.api_version
+        assert await api.get(TLS_ROUTE, "default", "first") == made
+        assert await api.list(TLS_ROUTE, namespace="default") == [made]
+        assert await api.delete(TLS_ROUTE, "default", "first")
+
+    run(tmp_path, test)
+
+
+def test_another_version_is_found_when_the_former_one_is_gone(tmp_path: Path) -> None:
+    """SEC-87: definitions are upgraded under a running operator."""
+
+    async def test(api: DynamicApi, server: FakeKubernetes) -> None:
+        server.serve(TLS_ROUTE, "v1alpha2")
+        await api.apply(route())
+        server.serve(TLS_ROUTE, "v1")
+        with pytest.raises(NotFoundError):
+            await api.list(TLS_ROUTE, namespace="default")
+        assert [one["metadata"]["name"] for one in await api.list(TLS_ROUTE)] == ["first"]
+
+    run(tmp_path, test)
+
+
+def test_a_kind_that_the_server_does_not_have_is_not_found(tmp_path: Path) -> None:
+    async def test(api: DynamicApi, server: FakeKubernetes) -> None:
+        server.serve(TLS_ROUTE, None)
+        with pytest.raises(NotFoundError):
+            await api.list(TLS_ROUTE, namespace="default")
+        with pytest.raises(NotFoundError):
+            await api.apply(route())
+
+    run(tmp_path, test)

@@ -22,6 +22,10 @@ def topic(own_namespace: str, **reference: str) -> dict[str, Any]:
         (topic("none"), ("none", "")),
         (topic("one", name="other"), ("one", "other")),
         (topic("none", name="only", namespace="one"), ("one", "only")),
+        # What the status names decides among several, not whether there is one.
+        ({**topic("two"), "status": {"broker": "first"}}, ("two", "first")),
+        ({**topic("two"), "status": {"broker": "gone"}}, ("two", "")),
+        ({**topic("one"), "status": {"broker": "gone"}}, ("one", "only")),
     ],
 )
 def test_a_reference_means_one_broker_or_none(

@@ -21,7 +21,7 @@ from barnabas_operator.reconcile.topic_state import (
     ReassignReplicas,
     TopicPlan,
 )
-from barnabas_operator.spec import DeletionPolicy, DriftPolicy, TopicSpec
+from barnabas_operator.spec import ADOPT_ANNOTATION, DeletionPolicy, DriftPolicy, TopicSpec
 from tests.support.memory_topics import CutOffError, MemoryTopics
 
 
@@ -312,6 +312,26 @@ def test_a_plan_that_is_cut_off_after_any_step_comes_to_the_same_end(
 def shape(topic: ObservedTopic) -> tuple[Any, ...]:
     """All but where the replicas are: that depends on the order of the steps."""
     return topic.partitions, [len(replicas) for replicas in topic.assignments], dict(topic.config)
+
+
+@pytest.mark.parametrize(
+    ("known_id", "is_acknowledged", "goes"),
+    [("id", False, True), ("other", False, False), ("other", True, True), (None, False, True)],
+)
+def test_another_topic_of_the_same_name_does_not_go_with_the_resource(
+    known_id: str | None, is_acknowledged: bool, goes: bool
+) -> None:
+    """Somebody has made it again, or `brokerRef` names another cluster, and the resource is deleted
+    before its status says so: that topic has records that nobody has asked to delete."""
+    annotations = {ADOPT_ANNOTATION: "true"} if is_acknowledged else {}
+    manifest = {
+        "metadata": {"name": "a", "annotations": annotations, "deletionTimestamp": "now"},
+        "spec": {"deletionPolicy": "Delete"},
+        "status": {"origin": "Made", **({"topicId": known_id} if known_id else {})},
+    }
+    there = ObservedTopic(name="a", topic_id="id", assignments=((0,),))
+    observed = ObservedCluster(broker_ids=(0,), topics={"a": there})
+    assert bool(plan_topics([TopicSpec.from_manifest(manifest)], observed).steps) is goes
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -46,7 +46,13 @@ from barnabas_operator.certificates.leaf_names import leaf_hosts
 from barnabas_operator.certificates.pem import CertificateError, ends
 from barnabas_operator.certificates.renewal import renewed
 from barnabas_operator.conditions import timestamp
-from barnabas_operator.kubernetes.api import KubernetesApi, Object
+from barnabas_operator.kubernetes.api import (
+    ForbiddenError,
+    InvalidError,
+    KubernetesApi,
+    NotFoundError,
+    Object,
+)
 from barnabas_operator.kubernetes.kinds import CERTIFICATE, SECRET
 from barnabas_operator.kubernetes.objects import (
     annotations_of,
@@ -63,7 +69,10 @@ from barnabas_operator.reconcile.broker.listener_plan import (
     SECURE_REPLICATION,
     organization,
 )
-from barnabas_operator.reconcile.broker.observed import ListenerTls, Observed
+from barnabas_operator.reconcile.broker.observed import (
+    ListenerTls,
+    Observed,
+)
 from barnabas_operator.reconcile.broker.ownership import is_ours, not_ours_text
 from barnabas_operator.security_spec import CertificateSource
 
@@ -112,6 +121,15 @@ class _Kind:
     listener: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """An authority after a pass; `problem` says why another one that is offered is not taken."""
+
+    held: HeldAuthority
+    has_changed: bool
+    problem: str = ""
+
+
 class BrokerAuthorities:
     """Looks after them."""
 
@@ -127,16 +145,21 @@ class BrokerAuthorities:
         *,
         cluster_domain: str,
     ) -> Authorities:
-        """Bring authorities and certificates forward. Raises: KubernetesError."""
+        """Bring authorities and certificates forward.
+
+        What is refused stops nothing else, and is told. Raises: KubernetesError, for what may go
+        well the next time.
+        """
         certificates = names.broker_certificates(spec.name)
+        problems: list[str] = []
         try:
             present = await self._read(spec, certificates)
-            cluster, is_new = await self._authority(
-                spec, _cluster(spec), self._use(observed, present, SECURE_REPLICATION), now
-            )
-            clients, is_other = await self._authority(
-                spec, _clients(spec), _clients_use(observed), now
-            )
+            cluster_use = self._use(spec, observed, present)
+            cluster_settled = await self._authority(spec, _cluster(spec), cluster_use, now)
+            clients_use = _clients_use(spec, observed)
+            clients_settled = await self._authority(spec, _clients(spec), clients_use, now)
+            cluster, clients = cluster_settled.held, clients_settled.held
+            problems += [one.problem for one in (cluster_settled, clients_settled) if one.problem]
             wanted, leaves_end = _leaves(spec, observed, cluster, present, now, cluster_domain)
             wanted[CLUSTER_BUNDLE] = cluster.bundle
             wanted[CLIENTS_BUNDLE] = clients.bundle
@@ -146,8 +169,8 @@ class BrokerAuthorities:
                 spec, certificates, present, _encoded(wanted), owner=broker
             )
             has_written |= await self._settle_operator(broker, spec, cluster, now)
-        except CertificateError as error:
-            return Authorities(problem=f"certificates: {error}")
+        except (CertificateError, ForbiddenError, InvalidError) as error:
+            return Authorities(problem=_problem([*problems, str(error)]))
         reports = tuple(
             AuthorityReport(
                 name=kind.name,
@@ -156,58 +179,83 @@ class BrokerAuthorities:
                 ends=held.signer.ends,
             )
             for kind, held, use in (
-                (_cluster(spec), cluster, self._use(observed, present, SECURE_REPLICATION)),
-                (_clients(spec), clients, _with_end(_clients_use(observed), clients)),
+                (_cluster(spec), cluster, cluster_use),
+                (_clients(spec), clients, _with_end(clients_use, clients)),
             )
         )
         return Authorities(
-            reports=reports, leaves_end=leaves_end, has_changed=is_new or is_other or has_written
+            reports=reports,
+            leaves_end=leaves_end,
+            problem=_problem(problems),
+            has_changed=cluster_settled.has_changed or clients_settled.has_changed or has_written,
         )
+
+    async def look(self, spec: BrokerSpec) -> Authorities:
+        """How long the certificates last that nobody renews now. Raises: KubernetesError."""
+        try:
+            present = await self._read(spec, names.broker_certificates(spec.name))
+            pairs = (_pair(present, f"broker-{node_id}") for node_id in range(spec.replicas))
+            found = [ends(pair.certificate) for pair in pairs if pair is not None]
+        except CertificateError as error:
+            return Authorities(problem=_problem([str(error)]))
+        return Authorities(leaves_end=min(found, default=None))
 
     async def _authority(
         self, spec: BrokerSpec, kind: _Kind, use: AuthorityUse, now: datetime
-    ) -> tuple[HeldAuthority, bool]:
-        """What is kept by now, and whether it has changed."""
+    ) -> _Settled:
+        """What is kept by now; goes on with what was given before where nothing good is any more.
+
+        Raises: CertificateError where there is nothing to go on with; KubernetesError.
+        """
         secret = await self._read(spec, kind.secret)
         held = read_held(secret)
-        offered = await self._offered(spec, kind)
+        offered, problem = None, ""
+        try:
+            offered = await self._offered(spec, kind, now)
+        except (CertificateError, ForbiddenError, InvalidError, NotFoundError) as error:
+            # A kind of cert-manager that is not there is not found, either.
+            if held is None:
+                raise CertificateError(str(error)) from error
+            problem = str(error)
         is_own = not (kind.source.secret or kind.source.issuer)
         renew = annotations_of(secret or {}).get(_RENEW_ANNOTATION, "")
+        # Without a text nothing is asked for: who takes it out of a manifest wants no change.
+        wanted = spec.security.renew or renew
         if held is None:
             if offered is None and not is_own:
                 raise CertificateError(f"the authority for {kind.name} is not there yet")
             held = HeldAuthority(signer=offered or _new(spec, kind, now))
         elif is_own and (
-            wants_successor(held, now)
-            or (held.step is AuthorityStep.STABLE and renew != spec.security.renew)
+            wants_successor(held, now) or (held.step is AuthorityStep.STABLE and renew != wanted)
         ):
             offered = _new(spec, kind, now)
-        if held.step is not AuthorityStep.STABLE or renew == spec.security.renew:
-            noted = renew
-        else:
-            noted = spec.security.renew
+        noted = wanted if held.step is AuthorityStep.STABLE else renew
         if kind.listener == CERTIFICATES:
             use = _with_end(use, held)
         after = advanced(held, offered, use, now)
         changed = await self._write(
             spec, kind.secret, secret, held_data(after), {_RENEW_ANNOTATION: noted}
         )
-        return after, changed
+        return _Settled(held=after, has_changed=changed, problem=problem)
 
-    async def _offered(self, spec: BrokerSpec, kind: _Kind) -> Authority | None:
-        """The authority that somebody else gives, None where nobody does."""
+    async def _offered(self, spec: BrokerSpec, kind: _Kind, now: datetime) -> Authority | None:
+        """The authority that somebody else gives, None where nobody does.
+
+        Raises: CertificateError; KubernetesError.
+        """
         source = kind.source
         if source.secret:
             given = await self._api.get(SECRET, spec.namespace, source.secret)
             if given is None:
                 raise CertificateError(f"there is no Secret {source.secret}")
-            return given_authority(given)
+            return _valid(source.secret, given_authority(given), now)
         if not source.issuer:
             return None
         # cert-manager writes this Secret, and never the one that the operator keeps.
         secret = f"{kind.secret}-issued"
         await self._ask_cert_manager(spec, kind, secret)
-        return given_authority(await self._api.get(SECRET, spec.namespace, secret))
+        issued = given_authority(await self._api.get(SECRET, spec.namespace, secret))
+        return _valid(secret, issued, now)
 
     async def _ask_cert_manager(self, spec: BrokerSpec, kind: _Kind, secret: str) -> None:
         wanted = {
@@ -220,6 +268,8 @@ class BrokerAuthorities:
             "issuerRef": dict(kind.source.issuer),
         }
         found = await self._api.get(CERTIFICATE, spec.namespace, kind.secret)
+        if found is not None and not is_ours(found, spec):
+            raise CertificateError(not_ours_text(CERTIFICATE.kind, found, spec))
         if found is not None and wanted.items() <= (found.get("spec") or {}).items():
             return
         await self._api.apply(
@@ -255,9 +305,9 @@ class BrokerAuthorities:
         await self._write(spec, name, found, _encoded(data), owner=broker)
         return token
 
-    def _use(self, observed: Observed, present: Object | None, listener: str) -> AuthorityUse:
+    def _use(self, spec: BrokerSpec, observed: Observed, present: Object | None) -> AuthorityUse:
         """How far the cluster's authority has got: bundles, and leaves that brokers still show."""
-        shown = _reported(observed, listener)
+        shown = _reported(observed, SECURE_REPLICATION)
         old = tuple(
             f"broker {node_id}"
             for node_id, told in sorted(shown.items())
@@ -266,6 +316,7 @@ class BrokerAuthorities:
         return AuthorityUse(
             bundles={one: told.trust if told else None for one, told in shown.items()},
             old_leaves=old,
+            settle=spec.security.settle,
         )
 
     async def _read(self, spec: BrokerSpec, name: str) -> Object | None:
@@ -366,10 +417,14 @@ def _fingerprint(secret: Object | None, node_id: int) -> str:
 
 
 def _reported(observed: Observed, listener: str) -> dict[int, ListenerTls | None]:
-    """What each broker that has a pod tells of a listener, None where it tells nothing yet."""
+    """What each broker that has a pod tells of a listener, None where it tells nothing yet.
 
+    Those that are parked have loaded nothing, and will mount what there is when they start.
+    """
     found: dict[int, ListenerTls | None] = {}
-    for node_id in observed.pods:
+    for node_id, pod in observed.pods.items():
+        if pod.is_gated:
+            continue
         process = observed.processes.get(node_id)
         if process is None or not process.tls:
             found[node_id] = None
@@ -378,9 +433,12 @@ def _reported(observed: Observed, listener: str) -> dict[int, ListenerTls | None
     return found
 
 
-def _clients_use(observed: Observed) -> AuthorityUse:
+def _clients_use(spec: BrokerSpec, observed: Observed) -> AuthorityUse:
     shown = _reported(observed, CERTIFICATES)
-    return AuthorityUse(bundles={one: told.trust if told else None for one, told in shown.items()})
+    return AuthorityUse(
+        bundles={one: told.trust if told else None for one, told in shown.items()},
+        settle=spec.security.settle,
+    )
 
 
 def _with_end(use: AuthorityUse, held: HeldAuthority) -> AuthorityUse:
@@ -407,6 +465,19 @@ def _clients(spec: BrokerSpec) -> _Kind:
         source=spec.security.clients,
         listener=CERTIFICATES,
     )
+
+
+def _valid(secret: str, offered: Authority | None, now: datetime) -> Authority | None:
+    """What a Secret offers. Raises: CertificateError where that has ended."""
+    if offered is not None and offered.has_ended(now):
+        raise CertificateError(
+            f"the authority in Secret {secret} has ended at {offered.ends:%Y-%m-%dT%H:%MZ}"
+        )
+    return offered
+
+
+def _problem(problems: Sequence[str]) -> str:
+    return f"certificates: {'; '.join(problems)}" if problems else ""
 
 
 def _new(spec: BrokerSpec, kind: _Kind, now: datetime) -> Authority:

@@ -3,7 +3,8 @@
 Not here: deciding (`broker_plan.py`), the status (which the reconciler writes first, because it
 holds the lock of a restart).
 
-Invariants: nothing is written that already is so; what belongs to somebody else is neither written
+Invariants: nothing is written that already is so; no broker that serves is restarted when another
+one has gone since the plan was made; what belongs to somebody else is neither written
 nor deleted; every delete names the uid of what is meant; pods are deleted with their own grace
 period, in which they give their leaderships away, but for those whose process has never answered.
 """
@@ -33,7 +34,7 @@ from barnabas_operator.kubernetes.kinds import (
     TLS_ROUTE,
     kind_of,
 )
-from barnabas_operator.kubernetes.objects import BROKER_LABEL, name_of, uid_of
+from barnabas_operator.kubernetes.objects import BROKER_LABEL, is_going, name_of, uid_of
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan
 from barnabas_operator.reconcile.broker.child_drift import (
@@ -46,7 +47,10 @@ from barnabas_operator.reconcile.broker.child_drift import (
 from barnabas_operator.reconcile.broker.children import render
 from barnabas_operator.reconcile.broker.claim_plan import DropClaim
 from barnabas_operator.reconcile.broker.drain_request import DRAIN_REQUESTED_ANNOTATION
-from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+    PodView,
+)
 from barnabas_operator.reconcile.broker.ownership import is_ours, not_ours_text
 from barnabas_operator.reconcile.broker.pod_reading import DECOMMISSIONED_ANNOTATION, read_pod
 from barnabas_operator.reconcile.broker.roll_plan import Restart
@@ -169,7 +173,12 @@ class BrokerApplier:
         return tuple(refusals)
 
     async def apply_steps(
-        self, broker: Object, spec: BrokerSpec, plan: BrokerPlan, refusals: Sequence[Refusal] = ()
+        self,
+        broker: Object,
+        spec: BrokerSpec,
+        observed: Observed,
+        plan: BrokerPlan,
+        refusals: Sequence[Refusal] = (),
     ) -> None:
         """Volumes, gates and restarts. Raises: KubernetesError.
 
@@ -214,7 +223,7 @@ class BrokerApplier:
         if not refused & _POD_SOURCES:
             restarts = plan.roll.restarts
             chosen = [one for one in restarts if one.is_stuck] if refused else restarts
-            await self._restart(broker, spec, chosen)
+            await self._restart(broker, spec, observed, chosen)
 
     async def _apply(self, child: Child) -> None:
         if child.error is not None:
@@ -244,8 +253,13 @@ class BrokerApplier:
         )
         for service in found:
             name = name_of(service)
-            is_left = names.is_of_one_broker(spec.name, name) and name not in wanted
-            if is_left and is_ours(service, spec):
+            is_for_brokers = names.is_of_one_broker(
+                spec.name, name
+            ) or name == names.external_bootstrap(spec.name)
+            if is_for_brokers and name not in wanted and is_ours(service, spec):
+                if name == names.external_bootstrap(spec.name):
+                    # Where this Service was, there were routes.
+                    await self._prune_routes(spec, frozenset())
                 await self._api.delete(SERVICE, spec.namespace, name, uid=uid_of(service))
 
     async def _prune_rules(self, spec: BrokerSpec, children: Sequence[Child]) -> None:
@@ -260,13 +274,16 @@ class BrokerApplier:
                 await self._api.delete(
                     NETWORK_POLICY, spec.namespace, spec.name, uid=uid_of(policy)
                 )
-        if spec.external is None or spec.external.type != "TLSRoute":
-            return
+        if spec.external is not None and spec.external.type == "TLSRoute":
+            routes = frozenset(name for kind, name in wanted if kind == TLS_ROUTE.kind)
+            await self._prune_routes(spec, routes)
+
+    async def _prune_routes(self, spec: BrokerSpec, wanted: frozenset[str]) -> None:
         found = await self._api.list(
             TLS_ROUTE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
         )
         for route in found:
-            if (TLS_ROUTE.kind, name_of(route)) not in wanted and is_ours(route, spec):
+            if name_of(route) not in wanted and is_ours(route, spec):
                 await self._api.delete(TLS_ROUTE, spec.namespace, name_of(route), uid=uid_of(route))
 
     async def _drop_claim(self, broker: Object, spec: BrokerSpec, dropped: DropClaim) -> None:
@@ -293,8 +310,13 @@ class BrokerApplier:
             )
             await self._delete_pod(spec, step.node_id, step.pod_uid)
 
-    async def _restart(self, broker: Object, spec: BrokerSpec, restarts: Iterable[Restart]) -> None:
+    async def _restart(
+        self, broker: Object, spec: BrokerSpec, observed: Observed, restarts: Iterable[Restart]
+    ) -> None:
         for restart in restarts:
+            if restart.is_serving and await self._has_lost_another(spec, observed, restart):
+                # An eviction, or whoever deletes pods, was faster: the next plan waits for that.
+                continue
             if restart.is_stuck and await self._has_started(spec, restart):
                 # Brokers that do not answer took so long to be looked at that it has started.
                 continue
@@ -309,6 +331,32 @@ class BrokerApplier:
             await self._delete_pod(
                 spec, restart.node_id, restart.pod_uid, grace_seconds=restart.grace_seconds
             )
+
+    async def _has_lost_another(
+        self, spec: BrokerSpec, observed: Observed, restart: Restart
+    ) -> bool:
+        """Whether another pod is not ready any more that was when the plan was made."""
+        found = await self._api.list(
+            POD, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
+        )
+        ready = {
+            uid_of(pod)
+            for pod in found
+            if not is_going(pod) and read_pod(pod, restart.node_id, None, None).is_ready
+        }
+        lost = [
+            node_id
+            for node_id, pod in observed.pods.items()
+            if node_id != restart.node_id and _is_well(pod) and pod.uid not in ready
+        ]
+        for node_id in lost:
+            logger.info(
+                "broker %s of %s is not restarted: broker %s has gone since it was looked at",
+                restart.node_id,
+                spec.name,
+                node_id,
+            )
+        return bool(lost)
 
     async def _has_started(self, spec: BrokerSpec, restart: Restart) -> bool:
         """Whether a pod that could not start is ready by now, or its broker serves by now."""
@@ -335,3 +383,7 @@ class BrokerApplier:
         except ConflictError:
             # Somebody else has restarted it: the next plan sees another pod.
             logger.info("broker %s of %s has another pod by now", node_id, spec.name)
+
+
+def _is_well(pod: PodView) -> bool:
+    return pod.is_ready and not pod.is_terminating

@@ -30,8 +30,8 @@ from barnabas_operator.kubernetes.kinds import (
 from barnabas_operator.kubernetes.objects import BROKER_LABEL, name_of
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.broker_status import remembered
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.observed import (
-    ClusterView,
     Observed,
     PodView,
     ProcessView,
@@ -54,7 +54,7 @@ from barnabas_operator.reconcile.broker.pod_warnings import (
     with_warning,
 )
 from barnabas_operator.reconcile.broker.properties import own_file
-from barnabas_operator.reconcile.broker.security_phase import read_phase
+from barnabas_operator.reconcile.broker.security_report import phase_of_brokers
 from barnabas_operator.security_spec import SecurityPhase
 from barnabas_protocol.ids import TopicPartition
 
@@ -127,7 +127,6 @@ class BrokerObserver:
         """What is there. Raises: KubernetesError."""
         if spec.is_elsewhere:
             return Observed(cluster=await self._cluster(spec))
-        spec = replace(spec, phase=read_phase(status, is_new=False) or spec.phase)
         selector = f"{BROKER_LABEL}={spec.name}"
         found_set, pods, claims, config = await asyncio.gather(
             self._api.get(STATEFUL_SET, spec.namespace, spec.name),
@@ -144,6 +143,7 @@ class BrokerObserver:
             config = None
         views = await self._with_warnings(spec, await self._pods(spec, pods))
         stateful_set = None if found_set is None else read_set(found_set)
+        spec = replace(spec, phase=phase_of_brokers(status, stateful_set, views) or spec.phase)
         (processes, cluster), volumes, podless = await asyncio.gather(
             self._brokers(spec, views),
             self._volumes(spec, claims, views),

@@ -20,7 +20,11 @@ from barnabas_operator.reconcile.broker.claim_plan import ClaimPlan, plan_claims
 from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance, members_warning
-from barnabas_operator.reconcile.broker.observed import AnnouncedPlan, Observed, PodView
+from barnabas_operator.reconcile.broker.observed import (
+    AnnouncedPlan,
+    Observed,
+    PodView,
+)
 from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS, size_defaults
 from barnabas_operator.reconcile.broker.revision import (
     ASKED_FOR,
@@ -34,7 +38,11 @@ from barnabas_operator.reconcile.broker.revision import (
 from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll, restart_in_flight
 from barnabas_operator.reconcile.broker.scale_plan import ScalePlan, plan_scale
 from barnabas_operator.reconcile.broker.security_report import SecurityReport
-from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
+from barnabas_operator.reconcile.broker.storage_plan import (
+    StoragePlan,
+    going_claims,
+    plan_storage,
+)
 
 _OWN_ANNOTATIONS = (REVISION_ANNOTATION, CONFIG_ANNOTATION)
 
@@ -321,6 +329,20 @@ def _problems(storage: StoragePlan, scale: ScalePlan, live: LiveConfigPlan) -> l
 
 
 def _warnings(observed: Observed) -> list[str]:
+    return [*_warnings_of_claims(observed), *_warnings_of_replicas(observed)]
+
+
+def _warnings_of_claims(observed: Observed) -> list[str]:
+    going = [claim for node_id in observed.pods for claim in going_claims(observed, node_id)]
+    if not going:
+        return []
+    return [
+        f"{', '.join(going)} deleted by somebody: what is there goes when the pod is restarted, or"
+        " its node goes; the operator restarts no broker that alone has something there"
+    ]
+
+
+def _warnings_of_replicas(observed: Observed) -> list[str]:
     if observed.cluster is None or len(observed.pods) < 2:
         return []
     alone = unguarded(observed.cluster)

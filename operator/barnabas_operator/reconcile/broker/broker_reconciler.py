@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from barnabas_client.env import Clock
@@ -62,7 +62,9 @@ from barnabas_operator.reconcile.broker.broker_status import (
 )
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status, refused_status
 from barnabas_operator.reconcile.broker.idle_look import ChangesOf, IdleBrokers
-from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+)
 from barnabas_operator.reconcile.broker.security_report import (
     SecurityReport,
     phased,
@@ -110,6 +112,7 @@ class BrokerReconciler:
         self._deletion = BrokerDeletion(api)
         self._authorities = BrokerAuthorities(api)
         self._settings = settings
+        self._eviction_patience = timedelta(seconds=settings.eviction_patience_seconds)
         self._clock = clock
         self._idle = IdleBrokers(changes_of, clock, settings.resync_seconds)
         self._closed_since_ms: dict[Key, int] = {}
@@ -162,7 +165,14 @@ class BrokerReconciler:
         plan = self._with_security(self._plan(key, spec, observed), security)
         children = await self._applier.read_children(spec, plan)
         plan = replace(plan, unwritten=unwritten(children), not_ours=not_ours(children))
-        status = broker_status(spec, observed, plan, before=before, now=self._now())
+        status = broker_status(
+            spec,
+            observed,
+            plan,
+            before=before,
+            now=self._now(),
+            eviction_patience=self._eviction_patience,
+        )
         written = await write_status(self._api, broker, status)
         await self._tell_full_disks(broker, observed, before)
         if spec.is_paused:
@@ -190,7 +200,7 @@ class BrokerReconciler:
         """
         try:
             refusals = await self._applier.apply_children(spec, observed, plan, children)
-            await self._applier.apply_steps(broker, spec, plan, refusals)
+            await self._applier.apply_steps(broker, spec, observed, plan, refusals)
         except KubernetesError as error:
             self._note_refusal(key, error)
             raise
@@ -216,7 +226,14 @@ class BrokerReconciler:
         assert idle.plan is not None
         plan = replace(self._plan(key, spec, observed), unwritten=idle.plan.unwritten)
         plan = self._with_security(plan, idle.plan.security)
-        status = broker_status(spec, observed, plan, before=before, now=now)
+        status = broker_status(
+            spec,
+            observed,
+            plan,
+            before=before,
+            now=now,
+            eviction_patience=self._eviction_patience,
+        )
         return (
             plan == idle.plan and not _is_busy(observed, plan) and not merge_patch(before, status)
         )
@@ -231,7 +248,10 @@ class BrokerReconciler:
         image = spec.image or self._settings.broker_image
         spec, phase = phased(spec, observed, broker.get("status") or {}, image=image)
         authorities = Authorities()
-        if (phase.phase.has_certificates or spec.security.has_tls) and not spec.is_paused:
+        has_certificates = phase.phase.has_certificates or spec.security.has_tls
+        if has_certificates and spec.is_paused:
+            authorities = await self._authorities.look(spec)
+        elif has_certificates:
             authorities = await self._authorities.settle(
                 broker, spec, observed, self._now(), cluster_domain=self._settings.cluster_domain
             )

@@ -7,7 +7,7 @@ are no times but those at which a condition changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
@@ -29,11 +29,11 @@ from barnabas_operator.kubernetes.quantity import quantity_text
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.approval import read_announced, told
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, lost_or_waiting
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.eviction_gate import eviction_hindrance
 from barnabas_operator.reconcile.broker.isr_gate import may_go
 from barnabas_operator.reconcile.broker.listener_plan import ListenerPlan
 from barnabas_operator.reconcile.broker.observed import (
-    ClusterView,
     InFlight,
     Observed,
     PodView,
@@ -53,6 +53,7 @@ def broker_status(
     *,
     before: Mapping[str, Any],
     now: datetime,
+    eviction_patience: timedelta,
 ) -> dict[str, Any]:
     """The whole status after the plan was made; None stands for what is not known."""
     cluster = observed.cluster
@@ -75,7 +76,7 @@ def broker_status(
         **cluster_fields(cluster, before),
         "volumeSize": _largest_request(observed),
         "disk": _size_text(sum(one.size_bytes for one in observed.processes.values())),
-        "brokers": list(_brokers(spec, observed, plan)),
+        "brokers": list(_brokers(spec, observed, plan, eviction_patience)),
         "plan": _plan(spec, plan),
         "restarting": _restarting(plan.roll.in_flight),
         "decommission": _decommission(plan),
@@ -295,7 +296,9 @@ def _lack(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> tuple[str, 
     return None
 
 
-def _brokers(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable[dict[str, Any]]:
+def _brokers(
+    spec: BrokerSpec, observed: Observed, plan: BrokerPlan, eviction_patience: timedelta
+) -> Iterable[dict[str, Any]]:
     lost = lost_or_waiting(observed)
     restarted = {one.node_id: "; ".join(one.reasons) for one in plan.roll.restarts}
     known = set(observed.pods) | set(range(plan.rendering.replicas))
@@ -304,6 +307,7 @@ def _brokers(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable
         process = observed.processes.get(node_id)
         cluster = observed.cluster
         held = cluster.held_by(node_id) if cluster is not None else []
+        request = None if pod is None else pod.drain_request
         broker = {
             "id": node_id,
             "phase": _phase(spec, observed, node_id),
@@ -322,9 +326,8 @@ def _brokers(spec: BrokerSpec, observed: Observed, plan: BrokerPlan) -> Iterable
             "lastRestartReason": restarted.get(node_id)
             or observed.remembered.last_reasons.get(node_id),
             "waitingOn": plan.roll.waiting_for.get(node_id) or _eviction_waits(spec, observed, pod),
-            "drainRequested": timestamp(pod.drain_request.since)
-            if pod and pod.drain_request
-            else None,
+            "drainRequested": timestamp(request.since) if request else None,
+            "drainDeadline": timestamp(request.since + eviction_patience) if request else None,
             "safeToDrain": may_go(cluster, node_id) if cluster else None,
         }
         yield {key: value for key, value in broker.items() if value is not None}

@@ -17,8 +17,12 @@ from enum import StrEnum
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.drain_request import DrainRequest
 from barnabas_operator.reconcile.broker.isr_gate import hindrance
-from barnabas_operator.reconcile.broker.observed import Observed, PodView
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+    PodView,
+)
 from barnabas_operator.reconcile.broker.roll_plan import restart_in_flight, takes_part, unready
+from barnabas_operator.reconcile.broker.storage_plan import claim_hindrance
 
 
 class Ruling(StrEnum):
@@ -87,7 +91,7 @@ def eviction_hindrance(spec: BrokerSpec, observed: Observed, node_id: int) -> st
         return "the brokers do not answer"
     if observed.cluster.controller_id is None:
         return "no broker leads the control plane"
-    text = hindrance(observed.cluster, node_id)
+    text = hindrance(observed.cluster, node_id) or claim_hindrance(observed, node_id)
     return f"broker {node_id}: {text}" if text else ""
 
 

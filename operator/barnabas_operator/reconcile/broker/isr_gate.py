@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView, PartitionView
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance
-from barnabas_operator.reconcile.broker.observed import ClusterView, PartitionView
 
 NAMED_MAX = 5
 

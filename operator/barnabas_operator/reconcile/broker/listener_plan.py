@@ -179,6 +179,16 @@ class ListenerPlan:
                 **_of(ADMIN, "ssl.client.auth", "requested"),
                 **_of(ADMIN, "ssl.truststore.location", f"{TLS_PATH}/{CLUSTER_BUNDLE}"),
             }
+        external = self.spec.external
+        if (
+            external is not None
+            and external.certificate_secret
+            and self.phase is SecurityPhase.SECURE
+        ):
+            found |= {
+                **_of(EXTERNAL, "barnabas.ssl.certificate.file", f"{EXTERNAL_PATH}/tls.crt"),
+                **_of(EXTERNAL, "barnabas.ssl.key.file", f"{EXTERNAL_PATH}/tls.key"),
+            }
         match self.phase:
             case SecurityPhase.LISTENERS:
                 found["barnabas.other.broker.listeners"] = SECURE_REPLICATION
@@ -203,11 +213,6 @@ class ListenerPlan:
         if self.security.has_token_review:
             found["barnabas.oauthbearer.token.review"] = "true"
         if self.spec.external is not None and self.phase is SecurityPhase.SECURE:
-            if self.spec.external.certificate_secret:
-                found |= {
-                    **_of(EXTERNAL, "barnabas.ssl.certificate.file", f"{EXTERNAL_PATH}/tls.crt"),
-                    **_of(EXTERNAL, "barnabas.ssl.key.file", f"{EXTERNAL_PATH}/tls.key"),
-                }
             if self._external_protocol() == "SSL":
                 found |= _by_certificate(EXTERNAL)
             else:

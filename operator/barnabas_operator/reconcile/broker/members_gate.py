@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas_operator.reconcile.broker.observed import ClusterView
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 
 # With so many one may be away.
 _GUARDED_MIN = 3

@@ -18,8 +18,11 @@ from barnabas_operator.reconcile.broker.listener_plan import (
     SECURE_REPLICATION,
     ListenerPlan,
 )
+from barnabas_operator.security_spec import SECURE_REPLICATION_PORT
 
 _OPERATOR_LABELS = {"app.kubernetes.io/name": "barnabas-operator"}
+# `helm test`, which shows the operator's certificate.
+_TEST_LABELS = {"app.kubernetes.io/name": "barnabas-test"}
 _NOT_FOR_CLIENTS = (REPLICATION, SECURE_REPLICATION, EXTERNAL)
 
 
@@ -42,6 +45,10 @@ def network_policy(spec: BrokerSpec) -> dict[str, Any] | None:
                 {"namespaceSelector": {}, "podSelector": {"matchLabels": _OPERATOR_LABELS}},
             ]
         },
+        _rule(
+            [{"port": SECURE_REPLICATION_PORT, "protocol": "TCP"}],
+            [{"podSelector": {"matchLabels": _TEST_LABELS}}],
+        ),
         _rule(clients, [dict(one) for one in rules.clients]),
     ]
     if spec.external is not None:

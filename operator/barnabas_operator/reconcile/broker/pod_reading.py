@@ -23,7 +23,11 @@ from barnabas_operator.reconcile.broker.drain_request import (
     DRAIN_REQUESTED_ANNOTATION,
     read_request,
 )
-from barnabas_operator.reconcile.broker.observed import PodView, SetView, VolumeView
+from barnabas_operator.reconcile.broker.observed import (
+    PodView,
+    SetView,
+    VolumeView,
+)
 from barnabas_operator.reconcile.broker.revision import (
     CONFIG_ANNOTATION,
     REVISION_ANNOTATION,
@@ -135,6 +139,7 @@ def read_set(stateful_set: Object) -> SetView:
             for template in spec.get("volumeClaimTemplates") or ()
         ),
         is_going=is_going(stateful_set),
+        revision=read_annotation(annotations_of(spec.get("template") or {}), REVISION_ANNOTATION),
     )
 
 

@@ -14,7 +14,8 @@ Rules, in this order; the first that holds back says what is waited for:
 4. A pod that starts, recovers its logs or stops is waited for: never are two brokers down.
 5. The policy has to allow restarts, and a maintenance window has to be open, if there are any; one
    that somebody asks for by an annotation or by parking waits for no window.
-6. Of those that need one, the lowest id goes first that its partitions and the metadata log can
+6. No pod is deleted whose claim somebody has deleted, and which alone has what is there.
+7. Of those that need one, the lowest id goes first that its partitions and the metadata log can
    spare; the broker that leads the control plane goes when no other one is left.
 
 The plan is made anew each time. What it needs from before is the broker in flight, which stands in
@@ -29,14 +30,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.isr_gate import hindrance, named, not_caught_up
 from barnabas_operator.reconcile.broker.observed import (
-    ClusterView,
     InFlight,
     Observed,
     PodView,
 )
 from barnabas_operator.reconcile.broker.revision import ASKED_FOR, PARKED
+from barnabas_operator.reconcile.broker.storage_plan import claim_hindrance
 
 # The state in which a broker reads its logs after a crash; to stop it then is to begin anew.
 RECOVERY = "RECOVERY"
@@ -207,6 +209,8 @@ def _stuck_restarts(
         pod = observed.pods.get(node_id)
         if pod is None or pod.is_terminating or not reasons.get(node_id):
             continue
+        if claim_hindrance(observed, node_id):
+            continue
         is_serving = takes_part(observed, pod)
         if pod.stuck and not is_serving:
             why = f"its pod cannot start ({pod.stuck})"
@@ -375,7 +379,7 @@ def _choose(
     blocked: dict[int, str] = {}
     for need in _candidates(cluster, needs):
         pod = observed.pods[need.node_id]
-        held_back = hindrance(cluster, need.node_id)
+        held_back = hindrance(cluster, need.node_id) or claim_hindrance(observed, need.node_id)
         if not held_back:
             restart = Restart(node_id=need.node_id, pod_uid=pod.uid, reasons=need.reasons)
             return restart, "", {}

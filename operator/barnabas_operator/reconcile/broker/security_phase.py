@@ -14,17 +14,26 @@ The way back is the same in the other direction. A cluster that is made new begi
 end, since nobody uses it yet.
 
 Between Audit and Secure the plain listener closes: that waits until nobody comes by it any more, or
-somebody says that it is to close. Invariant: the phase stands in the status before any broker gets
-it, so that an operator which starts anew goes on with it.
+somebody says that it is to close. So do the secure listeners on the way back, between Listeners and
+Plain. Invariant: the phase stands in the status before any broker gets
+it, so that an operator which starts anew goes on with it; where there is no status, it is what the
+brokers that run were made with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas_operator.security_spec import PlainListener, SecurityPhase, SecuritySpec
+from barnabas_operator.security_spec import (
+    PlainListener,
+    SecureListeners,
+    SecurityPhase,
+    SecuritySpec,
+)
+
+_SILENT = "brokers do not tell who comes by the listeners that are to close"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +56,13 @@ class PhaseFacts:
 
     `present` is the one of the status, None for a cluster that is made new. `behind` are brokers
     that do not serve with the present one yet; `plain_connections` how many clients are on the
-    plain listener, None where brokers do not say.
+    plain listener and `secure_connections` on the secure ones, None where brokers do not say.
     """
 
     present: SecurityPhase | None
     behind: tuple[int, ...] = ()
     plain_connections: int | None = None
+    secure_connections: int | None = None
 
 
 def target_of(spec: SecuritySpec) -> SecurityPhase:
@@ -73,21 +83,56 @@ def plan_phase(spec: SecuritySpec, facts: PhaseFacts) -> PhasePlan:
         text = f"brokers {ids} do not serve in phase {present.text} yet"
         return PhasePlan(phase=present, target=target, waiting_on=text)
     following = SecurityPhase(present + (1 if target > present else -1))
-    if following is SecurityPhase.SECURE and (waiting := _waits_for_clients(spec, facts)):
+    if waiting := _waits_for_clients(spec, facts, following):
         return PhasePlan(phase=present, target=target, waiting_on=waiting)
     return PhasePlan(phase=following, target=target, waiting_on=f"phase {following.text} begins")
 
 
-def read_phase(status: Mapping[str, Any], *, is_new: bool) -> SecurityPhase | None:
-    """The phase of a status; Plain where brokers run and nothing is noted, None for a new one."""
-    name = str((status.get("security") or {}).get("phase") or "")
-    for phase in SecurityPhase:
-        if phase.text == name:
-            return phase
-    return None if is_new else SecurityPhase.PLAIN
+def read_phase(status: Mapping[str, Any]) -> SecurityPhase | None:
+    """The phase of a status, None where nothing is noted."""
+    return _named(str((status.get("security") or {}).get("phase") or ""))
 
 
-def _waits_for_clients(spec: SecuritySpec, facts: PhaseFacts) -> str:
+def present_phase(
+    status: Mapping[str, Any],
+    template: Mapping[str, str] | None,
+    pods: Iterable[Mapping[str, str]],
+) -> SecurityPhase | None:
+    """The phase that brokers have, None for a cluster that is made new.
+
+    A status is lost where a Broker is made again over brokers that run, or comes from a backup.
+    What these are made from tells then: `template` is the revision of the StatefulSet's template,
+    None without one, `pods` those of the pods. Brokers that differ are one phase apart, so any of
+    the two will do.
+    """
+    if (noted := read_phase(status)) is not None:
+        return noted
+    if template is not None:
+        return phase_of_revision(template)
+    return max(map(phase_of_revision, pods), default=None)
+
+
+def phase_of_revision(revision: Mapping[str, str]) -> SecurityPhase:
+    """The phase of a pod; of a plain one, also of an earlier operator, nothing is noted."""
+    return _named(revision.get("security", "").partition(" ")[0]) or SecurityPhase.PLAIN
+
+
+def _named(name: str) -> SecurityPhase | None:
+    return next((phase for phase in SecurityPhase if phase.text == name), None)
+
+
+def _waits_for_clients(spec: SecuritySpec, facts: PhaseFacts, following: SecurityPhase) -> str:
+    """Who still comes by the listeners that the next phase closes, empty where nobody does."""
+    match following:
+        case SecurityPhase.SECURE:
+            return _waits_for_plain(spec, facts)
+        case SecurityPhase.PLAIN:
+            return _waits_for_secure(spec, facts)
+        case _:
+            return ""
+
+
+def _waits_for_plain(spec: SecuritySpec, facts: PhaseFacts) -> str:
     match spec.plain_listener:
         case PlainListener.CLOSED:
             return ""
@@ -95,6 +140,15 @@ def _waits_for_clients(spec: SecuritySpec, facts: PhaseFacts) -> str:
             return "plainListener is Open"
         case PlainListener.UNTIL_UNUSED:
             if facts.plain_connections is None:
-                return "brokers do not tell who comes by the plain listener"
+                return _SILENT
             count = facts.plain_connections
             return f"{count} connections of clients in plain text" if count else ""
+
+
+def _waits_for_secure(spec: SecuritySpec, facts: PhaseFacts) -> str:
+    if spec.secure_listeners is SecureListeners.CLOSED:
+        return ""
+    if facts.secure_connections is None:
+        return _SILENT
+    count = facts.secure_connections
+    return f"{count} connections of clients by TLS" if count else ""

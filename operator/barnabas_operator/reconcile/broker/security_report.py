@@ -6,7 +6,7 @@ the spec says only that it is to go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,12 +14,18 @@ from typing import Any
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.conditions import Condition, holding, timestamp
 from barnabas_operator.reconcile.broker.authorities import Authorities
-from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+    PodView,
+    ProcessView,
+    SetView,
+)
 from barnabas_operator.reconcile.broker.revision import revision_of
 from barnabas_operator.reconcile.broker.security_phase import (
     PhaseFacts,
     PhasePlan,
     plan_phase,
+    present_phase,
     read_phase,
 )
 from barnabas_operator.security_spec import SecurityPhase, SecuritySpec
@@ -76,13 +82,13 @@ def phased(
     spec: BrokerSpec, observed: Observed, status: Mapping[str, Any], *, image: str
 ) -> tuple[BrokerSpec, PhasePlan]:
     """The spec with the phase that brokers are to have now."""
-    is_new = observed.stateful_set is None and not observed.pods
-    present = read_phase(status, is_new=is_new)
+    present = phase_of_brokers(status, observed.stateful_set, observed.pods)
     spec = replace(spec, security=_in_force(spec.security, present, status))
     facts = PhaseFacts(
         present=present,
         behind=() if present is None else _behind(replace(spec, phase=present), observed, image),
         plain_connections=plain_connections(observed),
+        secure_connections=secure_connections(observed),
     )
     plan = plan_phase(spec.security, facts)
     if spec.is_paused and present is not None:
@@ -90,10 +96,42 @@ def phased(
     return replace(spec, phase=plan.phase), plan
 
 
+def present_security(broker: Mapping[str, Any]) -> tuple[SecuritySpec, SecurityPhase]:
+    """What of a Broker's security is in force, on the way back too, and the phase of its status.
+
+    There are rights from phase Audit on. Raises: SpecError.
+    """
+    spec, status = SecuritySpec.from_manifest(broker), broker.get("status") or {}
+    phase = read_phase(status)
+    if phase is None:
+        return spec, SecurityPhase.PLAIN
+    security = _in_force(spec, phase, status)
+    if phase < SecurityPhase.AUDIT:
+        security = replace(security, has_authorization=False)
+    return security, phase
+
+
+def phase_of_brokers(
+    status: Mapping[str, Any], stateful_set: SetView | None, pods: Mapping[int, PodView]
+) -> SecurityPhase | None:
+    """The phase of brokers by a status, or by what they were made from; None for new ones."""
+    template = None if stateful_set is None else stateful_set.revision
+    return present_phase(status, template, (pod.revision for pod in pods.values()))
+
+
 def plain_connections(observed: Observed) -> int | None:
     """Clients on the plain listeners of all brokers; None where one of them does not tell."""
+    return _connections(observed, lambda process: process.plain_connections)
+
+
+def secure_connections(observed: Observed) -> int | None:
+    """Clients on the secure listeners of all brokers; None where one of them does not tell."""
+    return _connections(observed, lambda process: process.secure_connections)
+
+
+def _connections(observed: Observed, told_by: Callable[[ProcessView], int | None]) -> int | None:
     told = [
-        process.plain_connections if process is not None else None
+        told_by(process) if process is not None else None
         for process in (observed.processes.get(node_id) for node_id in observed.pods)
     ]
     return None if not told or None in told else sum(one or 0 for one in told)

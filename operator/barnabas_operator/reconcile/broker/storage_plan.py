@@ -33,7 +33,10 @@ from barnabas_operator.kubernetes.quantity import quantity_text
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.isr_gate import named
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance
-from barnabas_operator.reconcile.broker.observed import Observed, VolumeView
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+    VolumeView,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,33 @@ def plan_storage(
 def permission(volume: VolumeView) -> str:
     """What the annotation has to say for this very volume to be replaced."""
     return f"{volume.node_id}/{volume.uid[:8]}"
+
+
+def claim_hindrance(observed: Observed, node_id: int) -> str:
+    """Why the pod of a broker has to stay for its disk's sake, empty if it need not.
+
+    A claim that somebody has deleted stays as long as its pod does, and no longer.
+    """
+    going = going_claims(observed, node_id)
+    if not going:
+        return ""
+    held_back = _only_there(observed, node_id)
+    if not held_back and observed.cluster is not None:
+        # One broker alone has what is in the metadata log, too.
+        held_back = "" if observed.cluster.live_ids - {node_id} else "the broker, which is alone"
+    if not held_back:
+        return ""
+    return f"claim {going[0]}, which is deleted and goes with its pod, stays because of {held_back}"
+
+
+def going_claims(observed: Observed, node_id: int) -> list[str]:
+    """The claims that go with the next restart of a broker, because somebody has deleted them."""
+    pod = observed.pods.get(node_id)
+    return [
+        one.claim
+        for one in observed.volumes
+        if one.node_id == node_id and one.is_going and pod is not None and one.volume in pod.volumes
+    ]
 
 
 def _possible(

@@ -21,6 +21,7 @@ from typing import Any
 from barnabas_client.admin.admin import Admin
 from barnabas_client.env import Clock
 from barnabas_client.errors import BarnabasError
+from barnabas_client.facts.progress_watch import ProgressWatch
 from barnabas_operator.admin_pool import AdminPool
 from barnabas_operator.gateway.kafka_groups import KafkaGroups
 from barnabas_operator.group_spec import DISCOVERED_LABEL, GroupSpec
@@ -63,7 +64,6 @@ from barnabas_operator.reconcile.group.group_status import (
     unreachable_status,
 )
 from barnabas_operator.reconcile.group.operation_ledger import OperationLedger
-from barnabas_operator.reconcile.group.progress_watch import ProgressWatch
 from barnabas_operator.reconcile.portions import Portion, Portions
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
@@ -341,7 +341,16 @@ class _Resource:
         if group.is_known:
             now_ms = self._reconciler._clock.monotonic_ms()
             told = _reported_stuck(self.manifest)
-            self._stuck = cluster.watch.stuck(group, observed, now_ms, told)
+            self._stuck = frozenset(
+                cluster.watch.stuck(
+                    group.group_id,
+                    group.committed,
+                    {place: ends.end for place, ends in observed.ends.items()},
+                    now_ms,
+                    has_members=bool(group.members),
+                    told_before=told,
+                )
+            )
         recorded = read_operations(self.manifest.get("status"))
 
         async def record(

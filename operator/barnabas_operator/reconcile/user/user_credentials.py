@@ -74,9 +74,9 @@ class UserCredentials:
     ) -> Issued:
         """Bring a User's credential and its files to what is wanted.
 
+        What is under a former name goes when the new one has it: passwords and keys are the same.
         Raises: NotReadyError; NotOursError; CertificateError; KubernetesError; BarnabasError.
         """
-        await self._files.remove_former(user, spec, (user.get("status") or {}).get("secret"))
         has_password = spec.authentication is Authentication.SCRAM_SHA_512
         if not has_password and observed.has_credential:
             await gateway.remove_credentials(spec.name)
@@ -85,6 +85,27 @@ class UserCredentials:
         if not access.bundle:
             raise NotReadyError("the Broker has no authority yet")
         found = await self._files.find(user, spec)
+        former = await self._files.former(user, spec)
+        if found is None and former is not None:
+            # All of it, before anything is decided by what it holds.
+            remembered = annotations_of(former).get(CREDENTIAL_ANNOTATION)
+            noted = {CREDENTIAL_ANNOTATION: remembered} if remembered else {}
+            found = await self._files.copy(user, spec, former, noted)
+        issued = await self._settle_files(user, spec, access, gateway, observed, found, now)
+        if former is not None:
+            await self._files.remove(spec, former)
+        return issued
+
+    async def _settle_files(
+        self,
+        user: Object,
+        spec: UserSpec,
+        access: BrokerAccess,
+        gateway: UserGateway,
+        observed: ObservedUser,
+        found: Object | None,
+        now: datetime,
+    ) -> Issued:
         if spec.authentication is Authentication.SERVICE_ACCOUNT:
             await self._files.write(user, spec, found, token_files(spec, access))
             return Issued(credential=Credential(), secret=spec.secret)

@@ -15,6 +15,7 @@ from barnabas_operator.kubernetes.objects import (
     MANAGED_BY,
     MANAGED_BY_LABEL,
     annotations_of,
+    name_of,
     owner_reference,
     uid_of,
 )
@@ -58,6 +59,18 @@ class UserFiles:
             and annotations.items() <= annotations_of(found).items()
         ):
             return
+        await self._apply(user, spec, data, annotations)
+
+    async def copy(
+        self, user: Object, spec: UserSpec, former: Object, annotations: Mapping[str, str]
+    ) -> Object:
+        """Make what a former one holds under the name that is wanted. Raises: KubernetesError."""
+        return await self._apply(user, spec, former.get("data") or {}, annotations)
+
+    async def _apply(
+        self, user: Object, spec: UserSpec, data: Mapping[str, str], annotations: Mapping[str, str]
+    ) -> Object:
+        kind = kind_of_files(spec)
         manifest: Object = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
@@ -67,25 +80,31 @@ class UserFiles:
                 "labels": {MANAGED_BY_LABEL: MANAGED_BY},
                 "ownerReferences": [owner_reference(user)],
             },
-            "data": data,
+            "data": dict(data),
         }
         if annotations:
             manifest["metadata"]["annotations"] = dict(annotations)
         if kind is SECRET:
             manifest["type"] = "Opaque"
-        await self._api.apply(manifest)
+        return await self._api.apply(manifest)
 
-    async def remove_former(self, user: Object, spec: UserSpec, name: str | None) -> None:
-        """Delete what had another name before, if it is ours. Raises: KubernetesError."""
+    async def former(self, user: Object, spec: UserSpec) -> Object | None:
+        """What has another name since the User was seen last, if it is ours.
+
+        Raises: KubernetesError.
+        """
+        name = (user.get("status") or {}).get("secret")
         if name is None or name == spec.secret:
-            return
+            return None
         found = await self._read(spec, name)
-        if found is None or not is_ours(found, user):
-            return
+        return found if found is not None and is_ours(found, user) else None
+
+    async def remove(self, spec: UserSpec, former: Object) -> None:
+        """Delete what is not wanted any more. Raises: KubernetesError."""
         if kind_of_files(spec) is SECRET:
-            await self._api.delete(SECRET, spec.namespace, name, uid=uid_of(found))
+            await self._api.delete(SECRET, spec.namespace, name_of(former), uid=uid_of(former))
         else:
-            await self._api.delete(CONFIG_MAP, spec.namespace, name, uid=uid_of(found))
+            await self._api.delete(CONFIG_MAP, spec.namespace, name_of(former), uid=uid_of(former))
 
     async def _read(self, spec: UserSpec, name: str) -> Object | None:
         if kind_of_files(spec) is SECRET:

@@ -46,12 +46,12 @@ from barnabas_operator.kubernetes.objects import (
 )
 from barnabas_operator.kubernetes.status_write import write_status
 from barnabas_operator.reconcile.broker import names
+from barnabas_operator.reconcile.broker.security_report import present_security
 from barnabas_operator.reconcile.elsewhere import Elsewhere, NotAdmittedError, not_admitted
 from barnabas_operator.reconcile.portions import Portion, Portions
 from barnabas_operator.reconcile.topic_finalizer import going_seconds
 from barnabas_operator.reconcile.topic_status import is_ready
 from barnabas_operator.reconcile.user.broker_access import BrokerAccess
-from barnabas_operator.reconcile.user.password import Credential
 from barnabas_operator.reconcile.user.user_credentials import (
     Issued,
     NotReadyError,
@@ -75,10 +75,9 @@ from barnabas_operator.reconcile.user.user_status import (
     status_of_refused,
     user_status,
 )
-from barnabas_operator.security_spec import SecuritySpec
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
-from barnabas_operator.user_spec import UserSpec, principal_name_of
+from barnabas_operator.user_spec import UserSpec, former_name_of, principal_name_of
 from barnabas_operator.work.bounded import for_each, in_portions
 from barnabas_operator.work.key import Key
 from barnabas_operator.work.watch_cache import WatchCache
@@ -92,17 +91,27 @@ MakeUserGateway = Callable[[Admin], UserGateway]
 
 @dataclass(slots=True)
 class _User:
-    """A User during one pass; `manifest` is the newest version that is known."""
+    """A User during one pass; `manifest` is the newest version that is known.
+
+    `former` is the name of whom it meant before, empty where it is the same.
+    """
 
     manifest: Object
     spec: UserSpec | None = None
     problem: str = ""
+    former: str = ""
     again_seconds: float | None = None
 
     @property
     def status(self) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.manifest.get("status") or {}
         return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those by which brokers may know it."""
+        own = () if self.spec is None else (self.spec.name,)
+        return (*own, self.former) if self.former else own
 
 
 class UserReconciler:
@@ -184,6 +193,7 @@ class _UserPass:
         self._access: BrokerAccess | None = None
         self._observed: Mapping[str, ObservedUser] = MappingProxyType({})
         self._refusal: tuple[Condition, ...] = ()
+        self._is_invalid = False  # of the Broker, whose Users that stay keep what they have
         self._error: BarnabasError | None = None
         self._owners = _owners(portion.resources)
 
@@ -199,13 +209,15 @@ class _UserPass:
             return
         except (SpecError, CertificateError) as error:
             self._refusal = conditions.stalled("BrokerInvalid", str(error))
-            return
-        if not self._access.security.has_authentication:
+            self._is_invalid = True
+            if not any(is_going(user.manifest) for user in users):
+                return
+        if self._access is not None and not self._access.security.has_authentication:
             text = "spec.security of the Broker does not have anybody log in"
             self._refusal = conditions.stalled("SecurityIsOff", text)
             if not any(has_finalizer(user.manifest) for user in users):
                 return
-        named = {user.spec.name for user in users if user.spec is not None}
+        named = {name for user in users for name in user.names}
         try:
             async with owner._admins.using(self._key.namespace, self._key.name) as admin:
                 await owner._elsewhere.check(broker, admin)
@@ -222,7 +234,8 @@ class _UserPass:
             return
         refusal = self._why_refused(user)
         if refusal:
-            if has_finalizer(user.manifest) and self._may_remove(user):
+            loses_all = user.spec is not None and not self._is_invalid
+            if loses_all and has_finalizer(user.manifest) and self._may_remove(user):
                 await self._remove(user)
                 await self._change_finalizer(user, is_wanted=False)
             await self._write(user, self._refused(user, refusal))
@@ -266,7 +279,7 @@ class _UserPass:
             )
             plan = replace(plan, given=frozenset(), taken=frozenset())
         generation, now = generation_of(user.manifest), self._now()
-        issued = Issued(credential=Credential(), secret=user.status.get("secret"))
+        issued = None
         if spec.is_paused:
             verdict = self._paused_verdict(plan, generation)
         else:
@@ -274,11 +287,19 @@ class _UserPass:
         facts = UserFacts(
             acl_count=len(observed.rights if spec.is_paused else spec.rights) + len(plan.drift),
             drift=plan.drift,
-            certificate_ends=issued.certificate_ends,
-            credential=issued.credential,
-            secret=issued.secret,
             unenforced=unenforced,
+            broker=self._key.name,
+            secret=user.status.get("secret"),
+            is_settled=False,
         )
+        if issued is not None:
+            facts = replace(
+                facts,
+                certificate_ends=issued.certificate_ends,
+                credential=issued.credential,
+                secret=issued.secret,
+                is_settled=True,
+            )
         status = user_status(
             spec, facts, verdict, generation=generation, before=user.status, now=now
         )
@@ -296,13 +317,17 @@ class _UserPass:
         access: BrokerAccess,
         observed: ObservedUser,
         plan: UserPlan,
-    ) -> tuple[tuple[Condition, ...], Issued]:
-        """The verdict, and what the User has. Raises: RetriableError; KubernetesError."""
+    ) -> tuple[tuple[Condition, ...], Issued | None]:
+        """The verdict, and what the User has by now, None where it could not be settled.
+
+        Raises: RetriableError; KubernetesError.
+        """
         owner, generation = self._owner, generation_of(user.manifest)
-        issued = Issued(credential=Credential(), secret=user.status.get("secret"))
         try:
             async with owner._admins.using(self._key.namespace, self._key.name) as admin:
                 gateway = owner._make_gateway(admin)
+                if user.former:
+                    await self._remove_name(user, user.former, gateway)
                 if not plan.is_done:
                     await gateway.carry_out(spec.name, plan)
                 issued = await owner._credentials.settle(
@@ -312,15 +337,15 @@ class _UserPass:
             raise
         except NotReadyError as error:
             user.again_seconds = _SOON_SECONDS
-            return conditions.reconciling("Waiting", str(error), generation=generation), issued
+            return conditions.reconciling("Waiting", str(error), generation=generation), None
         except NotOursError as error:
-            return conditions.stalled("NotOurs", str(error), generation=generation), issued
+            return conditions.stalled("NotOurs", str(error), generation=generation), None
         except CertificateError as error:
-            return conditions.stalled("InvalidSpec", str(error), generation=generation), issued
+            return conditions.stalled("InvalidSpec", str(error), generation=generation), None
         except (InvalidError, ForbiddenError) as error:
-            return conditions.stalled("NotWritten", str(error), generation=generation), issued
+            return conditions.stalled("NotWritten", str(error), generation=generation), None
         except BarnabasError as error:
-            return conditions.stalled("Refused", str(error), generation=generation), issued
+            return conditions.stalled("Refused", str(error), generation=generation), None
         return conditions.ready("Applied", "", generation=generation), issued
 
     async def _go(self, user: _User) -> None:
@@ -335,7 +360,7 @@ class _UserPass:
             seconds = going_seconds(user.manifest, self._now())
             admins, settings = self._owner._admins, self._owner._settings
             why = let_go_because(
-                is_broker_gone=self._portion.broker is None or user.spec is None,
+                is_broker_gone=self._portion.broker is None or not user.names,
                 unreachable_seconds=admins.unreachable_seconds(self._key.namespace, self._key.name),
                 going_seconds=seconds,
                 patience=settings.unreachable_seconds,
@@ -347,24 +372,29 @@ class _UserPass:
 
     def _may_remove(self, user: _User) -> bool:
         """Whether brokers were asked what they have of this user, which is this User's."""
-        spec = user.spec
-        return spec is not None and self._error is None and spec.name in self._observed
+        names = user.names
+        return bool(names) and self._error is None and self._observed.keys() >= set(names)
 
     async def _remove(self, user: _User) -> None:
         """Raises: BarnabasError; KubernetesError."""
-        spec = user.spec
-        assert spec is not None
-        holder = self._owners.get(spec.name, uid_of(user.manifest))
-        observed = self._observed[spec.name]
-        if holder != uid_of(user.manifest) or observed.is_nothing:
-            return
         owner = self._owner
         async with owner._admins.using(self._key.namespace, self._key.name) as admin:
             gateway = owner._make_gateway(admin)
-            # Whoever cannot log in any more needs no rights; the other way round is worse.
-            if observed.has_credential or observed.has_other_credentials:
-                await gateway.remove_credentials(spec.name)
-            await gateway.carry_out(spec.name, plan_removal(observed))
+            for name in user.names:
+                await self._remove_name(user, name, gateway)
+
+    async def _remove_name(self, user: _User, name: str, gateway: UserGateway) -> None:
+        """Take away all of a principal, unless another User speaks for it.
+
+        Raises: BarnabasError.
+        """
+        holder, observed = self._owners.get(name, uid_of(user.manifest)), self._observed[name]
+        if holder != uid_of(user.manifest) or observed.is_nothing:
+            return
+        # Whoever cannot log in any more needs no rights; the other way round is worse.
+        if observed.has_credential or observed.has_other_credentials:
+            await gateway.remove_credentials(name)
+        await gateway.carry_out(name, plan_removal(observed))
 
     async def _change_finalizer(self, user: _User, *, is_wanted: bool) -> None:
         metadata = user.manifest["metadata"]
@@ -398,9 +428,9 @@ class _UserPass:
     async def _read_access(self, broker: Object) -> BrokerAccess:
         """Raises: SpecError; CertificateError; KubernetesError."""
         namespace, name = namespace_of(broker), name_of(broker)
-        security = SecuritySpec.from_manifest(broker)
+        security, phase = present_security(broker)
         access = BrokerAccess(namespace=namespace, name=name, security=security)
-        if not security.has_tls:
+        if not (security.has_tls or phase.has_certificates):
             return access
         api = self._owner._api
         cluster = read_held(await api.get(SECRET, namespace, names.cluster_authority(name)))
@@ -416,10 +446,11 @@ class _UserPass:
 
 
 def _read(manifest: Object) -> _User:
+    former = former_name_of(manifest)
     try:
-        return _User(manifest, spec=UserSpec.from_manifest(manifest))
+        return _User(manifest, spec=UserSpec.from_manifest(manifest), former=former)
     except SpecError as error:
-        return _User(manifest, problem=str(error))
+        return _User(manifest, problem=str(error), former=former)
 
 
 def _owners(resources: Sequence[Object]) -> dict[str, str]:

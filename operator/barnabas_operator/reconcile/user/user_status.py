@@ -31,7 +31,9 @@ _DRIFT_TOLD_MAX = 10
 class UserFacts:
     """What is known of a User after a pass; None stands for what is not.
 
-    `unenforced` says what of the spec the Broker does not enforce.
+    `unenforced` says what of the spec the Broker does not enforce. `broker` is the Broker's name.
+    Without `is_settled` nothing was done about the credential, and what was known of it stays:
+    which salts were used up must not be forgotten.
     """
 
     acl_count: int | None = None
@@ -40,6 +42,8 @@ class UserFacts:
     credential: Credential = field(default_factory=Credential)
     secret: str | None = None
     unenforced: str = ""
+    broker: str = ""
+    is_settled: bool = True
 
 
 def user_status(
@@ -66,11 +70,16 @@ def user_status(
     return {
         "observedGeneration": generation,
         "principal": spec.principal,
+        # Where the spec names none, for when there are several.
+        "broker": facts.broker or None if spec.broker is None else None,
         "acls": facts.acl_count,
         "drift": ", ".join(facts.drift[:_DRIFT_TOLD_MAX]) or None,
-        "expires": _expires(spec, facts),
+        "expires": _expires(spec, facts) if facts.is_settled else before.get("expires"),
         "secret": facts.secret,
-        "credential": credential_fields(facts.credential) or None,
+        "credential": (
+            credential_fields(facts.credential) if facts.is_settled else before.get("credential")
+        )
+        or None,
         "conditions": merged_manifests(before, conditions, now),
     }
 

@@ -31,12 +31,14 @@ from barnabas_operator.kubernetes.kinds import (
 )
 from barnabas_operator.kubernetes.kinds import NAMESPACE as NAMESPACE_KIND
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
-from barnabas_operator.reconcile.broker.observed import (
+from barnabas_operator.reconcile.broker.cluster_state import (
     BrokerSettings,
     ClusterView,
     MetadataMembers,
-    ProcessView,
     RegisteredBroker,
+)
+from barnabas_operator.reconcile.broker.observed import (
+    ProcessView,
 )
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.work.key import Key, KeyKind
@@ -85,6 +87,7 @@ class BrokerWorld:
         self.on_volumes: dict[int, dict[str, int]] = {}  # logs by broker and volume
         self.racks: dict[int, str | None] = {}
         self.plain_connections: int | None = 0
+        self.secure_connections: int | None = 0
         self.loaded: dict[int, Manifest] = {}  # the certificates of each broker
         self.loads_certificates = True
         self.registered: set[int] = set()
@@ -290,6 +293,7 @@ class BrokerWorld:
                 held=self._held(node_id),
                 tls=reported_tls(self.pods()[node_id], self.loaded.get(node_id, {}), node_id),
                 plain_connections=self.plain_connections,
+                secure_connections=self.secure_connections,
             )
             for node_id in addresses
             if node_id in self.ready_ids()

@@ -15,7 +15,9 @@ from barnabas_operator.kubernetes.kinds import (
     NAMESPACE,
 )
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
-from barnabas_operator.reconcile.broker.observed import ProcessView
+from barnabas_operator.reconcile.broker.observed import (
+    ProcessView,
+)
 from barnabas_operator.settings import OperatorSettings
 from tests.support.real_api_server import RealApiServer
 

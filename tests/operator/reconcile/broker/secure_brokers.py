@@ -9,7 +9,9 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from barnabas_operator.certificates.pem import bundle_digest, first_certificate
-from barnabas_operator.reconcile.broker.observed import ListenerTls
+from barnabas_operator.reconcile.broker.observed import (
+    ListenerTls,
+)
 
 
 def settings_of(pod: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,12 @@ import pytest
 
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, plan_broker
-from barnabas_operator.reconcile.broker.observed import AnnouncedPlan, Observed, PodView, Remembered
+from barnabas_operator.reconcile.broker.observed import (
+    AnnouncedPlan,
+    Observed,
+    PodView,
+    Remembered,
+)
 from tests.operator.reconcile.broker.broker_world import settled
 from tests.operator.reconcile.broker.views import (
     IMAGE,

@@ -171,8 +171,11 @@ def test_a_policy_lets_in_brokers_the_operator_and_whom_it_names() -> None:
     spec = replace(SPEC, security=security, phase=SecurityPhase.SECURE, external=external)
     rules = rendered(spec)["NetworkPolicy demo"]["spec"]
     assert rules["podSelector"] == {"matchLabels": {BROKER_LABEL: "demo"}}
-    own, clients, outside, monitoring = rules["ingress"]
+    own, release_test, clients, outside, monitoring = rules["ingress"]
     assert "ports" not in own
+    assert [one["port"] for one in release_test["ports"]] == [9090]
+    labels = {"app.kubernetes.io/name": "barnabas-test"}
+    assert release_test["from"] == [{"podSelector": {"matchLabels": labels}}]
     assert [one["port"] for one in clients["ports"]] == [9093, 9097]
     assert clients["from"] == [{"podSelector": {}}]
     assert outside == {
@@ -209,6 +212,15 @@ def test_a_gateway_has_a_host_for_each_broker_and_one_to_begin_with() -> None:
     config = started(spec, 1)
     (told,) = [one for one in config.advertised_listeners if one.name == "EXTERNAL"]
     assert (told.host, told.port) == ("b1.example.com", 443)
+    assert config.tls["EXTERNAL"].certificate_file == "/etc/barnabas-external-tls/tls.crt"
+
+
+def test_the_external_listener_has_its_certificate_without_log_in_too() -> None:
+    """SEC-80, SEC-87: TLS alone is no reason to show another certificate."""
+    external = replace(EXTERNAL, certificate_secret="edge-tls")
+    tls_alone = replace(SECURITY, has_authentication=False, has_authorization=False)
+    spec = replace(SPEC, security=tls_alone, phase=SecurityPhase.SECURE, external=external)
+    config = started(spec, 1)
     assert config.tls["EXTERNAL"].certificate_file == "/etc/barnabas-external-tls/tls.crt"
 
 

@@ -1,7 +1,7 @@
 """What the leader makes of pods that are asked to leave their nodes: told, and forgotten again."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from barnabas_operator.kubernetes.kinds import POD
@@ -45,6 +45,8 @@ def test_the_status_tells_since_when_and_for_what_a_broker_is_kept() -> None:
     assert asyncio.run(world.reconcile()) == BUSY_SECONDS
     told = broker_status(world, 1)
     assert told["drainRequested"] == since
+    end = datetime.fromisoformat(since) + timedelta(hours=1)
+    assert datetime.fromisoformat(told["drainDeadline"]) == end
     assert told["waitingOn"] == "broker 1: orders-0 cannot spare it"
     assert "drainRequested" not in broker_status(world, 0)
     version = world.store.version

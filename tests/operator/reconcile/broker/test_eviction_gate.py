@@ -9,7 +9,10 @@ import pytest
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.drain_request import DrainRequest
 from barnabas_operator.reconcile.broker.eviction_gate import Ruling, Verdict, judge
-from barnabas_operator.reconcile.broker.observed import InFlight, Observed
+from barnabas_operator.reconcile.broker.observed import (
+    InFlight,
+    Observed,
+)
 from tests.operator.reconcile.broker.views import (
     SPEC,
     cluster,

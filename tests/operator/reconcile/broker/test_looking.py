@@ -22,7 +22,11 @@ from barnabas_operator.kubernetes.kinds import (
 )
 from barnabas_operator.reconcile.broker.broker_observe import BrokerObserver
 from barnabas_operator.reconcile.broker.broker_plan import lost_or_waiting
-from barnabas_operator.reconcile.broker.observed import ClusterView, Observed, ProcessView
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+    ProcessView,
+)
 from barnabas_operator.reconcile.broker.pod_reading import Tie, read_pod, tied_to
 from tests.operator.reconcile.broker.store_api import StoreApi
 from tests.support.fake_kubernetes_store import FakeStore

@@ -8,7 +8,9 @@ import pytest
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, closed_windows, plan_broker
-from barnabas_operator.reconcile.broker.observed import PodView
+from barnabas_operator.reconcile.broker.observed import (
+    PodView,
+)
 from barnabas_operator.spec import SpecError
 from tests.operator.reconcile.broker.views import IMAGE, NOW, SPEC, cluster, observed, pod
 

@@ -6,9 +6,9 @@ import pytest
 
 from barnabas_operator.reconcile.broker.broker_plan import max_unavailable, plan_broker
 from barnabas_operator.reconcile.broker.broker_status import cluster_fields
+from barnabas_operator.reconcile.broker.cluster_state import MetadataMembers
 from barnabas_operator.reconcile.broker.isr_gate import hindrance, may_go
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance
-from barnabas_operator.reconcile.broker.observed import MetadataMembers
 from barnabas_operator.reconcile.broker.roll_plan import plan_roll
 from tests.operator.reconcile.broker.views import (
     IMAGE,

@@ -7,11 +7,13 @@ import pytest
 
 from barnabas_operator.broker_spec import Volume
 from barnabas_operator.reconcile.broker.broker_plan import known_racks, max_unavailable, plan_broker
+from barnabas_operator.reconcile.broker.cluster_state import (
+    BrokerSettings,
+    RegisteredBroker,
+)
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
 from barnabas_operator.reconcile.broker.observed import (
-    BrokerSettings,
     Observed,
-    RegisteredBroker,
     SetView,
 )
 from barnabas_operator.reconcile.broker.scale_plan import MOVING_MAX, ScalePlan, plan_scale

@@ -8,7 +8,10 @@ import pytest
 
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.reconcile.broker.isr_gate import blocking, named, unguarded
-from barnabas_operator.reconcile.broker.observed import InFlight, Observed
+from barnabas_operator.reconcile.broker.observed import (
+    InFlight,
+    Observed,
+)
 from barnabas_operator.reconcile.broker.roll_plan import (
     UNANSWERED_GRACE_SECONDS,
     RollPlan,

@@ -9,15 +9,27 @@ from typing import Any
 import pytest
 
 from barnabas_operator.admin_pool import bootstrap_servers, operator_servers
-from barnabas_operator.certificates.authority import hosts_of, new_authority
+from barnabas_operator.certificates.authority import Authority, hosts_of, new_authority
 from barnabas_operator.certificates.pem import certificates_of, first_certificate
-from barnabas_operator.kubernetes.kinds import NETWORK_POLICY, SECRET, SERVICE, STATEFUL_SET
+from barnabas_operator.kubernetes.kinds import (
+    BROKER,
+    NETWORK_POLICY,
+    SECRET,
+    SERVICE,
+    STATEFUL_SET,
+    TLS_ROUTE,
+)
 from barnabas_operator.reconcile.broker.security_phase import (
     PhaseFacts,
     plan_phase,
-    read_phase,
+    present_phase,
 )
-from barnabas_operator.security_spec import PlainListener, SecurityPhase, SecuritySpec
+from barnabas_operator.security_spec import (
+    PlainListener,
+    SecureListeners,
+    SecurityPhase,
+    SecuritySpec,
+)
 from tests.operator.reconcile.broker.broker_world import NAME, NAMESPACE, BrokerWorld, settled
 from tests.operator.reconcile.broker.secure_brokers import listeners_of, settings_of
 
@@ -39,9 +51,10 @@ def test_a_new_cluster_begins_where_it_is_to_end() -> None:
     plan = plan_phase(ON, PhaseFacts(present=None))
     assert (plan.phase, plan.is_done) == (SecurityPhase.SECURE, True)
     assert plan_phase(SecuritySpec(), PhaseFacts(present=None)).phase is SecurityPhase.PLAIN
-    assert read_phase({}, is_new=True) is None
+    assert present_phase({}, None, ()) is None
     # Brokers of an earlier operator, whose status tells nothing.
-    assert read_phase({}, is_new=False) is SecurityPhase.PLAIN
+    assert present_phase({}, {}, ({}, {})) is SecurityPhase.PLAIN
+    assert present_phase({}, None, ({}, {})) is SecurityPhase.PLAIN
 
 
 @pytest.mark.parametrize("target", [ON, SecuritySpec()])
@@ -52,7 +65,8 @@ def test_phases_follow_one_another_in_both_directions(target: SecuritySpec) -> N
         waiting = plan_phase(target, PhaseFacts(present=present, behind=(2,), plain_connections=0))
         assert waiting.phase is present
         assert waiting.waiting_on == f"brokers 2 do not serve in phase {present.text} yet"
-        going = plan_phase(target, PhaseFacts(present=present, plain_connections=0))
+        facts = PhaseFacts(present=present, plain_connections=0, secure_connections=0)
+        going = plan_phase(target, facts)
         assert going.phase is following
 
 
@@ -74,6 +88,27 @@ def test_the_plain_listener_closes_when_nobody_comes_by_it_or_somebody_says_so(
     facts = PhaseFacts(present=SecurityPhase.AUDIT, plain_connections=connections)
     plan = plan_phase(spec, facts)
     wanted = SecurityPhase.AUDIT if expected else SecurityPhase.SECURE
+    assert plan.phase is wanted
+    assert expected in plan.waiting_on
+
+
+@pytest.mark.parametrize(
+    ("listeners", "connections", "expected"),
+    [
+        (SecureListeners.UNTIL_UNUSED, 3, "3 connections of clients by TLS"),
+        (SecureListeners.UNTIL_UNUSED, None, "brokers do not tell"),
+        (SecureListeners.UNTIL_UNUSED, 0, ""),
+        (SecureListeners.CLOSED, 3, ""),
+    ],
+)
+def test_secure_listeners_close_when_nobody_comes_by_them_or_somebody_says_so(
+    listeners: SecureListeners, connections: int | None, expected: str
+) -> None:
+    """SEC-89: backwards alike."""
+    spec = SecuritySpec(secure_listeners=listeners)
+    facts = PhaseFacts(present=SecurityPhase.LISTENERS, secure_connections=connections)
+    plan = plan_phase(spec, facts)
+    wanted = SecurityPhase.LISTENERS if expected else SecurityPhase.PLAIN
     assert plan.phase is wanted
     assert expected in plan.waiting_on
 
@@ -140,6 +175,56 @@ def test_it_waits_for_clients_and_shows_how_many_there_are() -> None:
     assert asyncio.run(walk(world))[-1] == "Secure"
 
 
+def test_it_is_not_plain_again_while_clients_come_by_tls() -> None:
+    """SEC-89: both listeners are open while it waits."""
+    world = new_cluster()
+    world.secure_connections = 1
+    world.change({"spec": {"security": {"enabled": False}}})
+    assert asyncio.run(walk(world))[-1] == "Listeners"
+    assert world.status["security"]["waitingOn"] == "3 connections of clients by TLS"
+    assert world.condition("Ready")["status"] == "True"
+    assert "PLAINTEXT" in listeners_of(world.pods()[0])
+    world.secure_connections = 0
+    assert asyncio.run(walk(world))[-1] == "Plain"
+
+
+@pytest.mark.parametrize("way", [["Secure"], ["Plain", "Listeners", "Brokers", "Audit"]])
+@pytest.mark.parametrize("is_orphaned", [True, False])
+def test_a_broker_without_its_status_goes_on_in_the_phase_of_its_brokers(
+    way: list[str], is_orphaned: bool
+) -> None:
+    """SEC-89: one that comes from a backup, or is made again over its brokers, tells no phase. As
+    if it were Plain they would be made plain ones, open to everybody, which find no secure one."""
+    world = settled(security={"enabled": True} if way == ["Secure"] else {"enabled": False})
+    world.plain_connections = 2
+    world.change(SECURE)
+    assert asyncio.run(walk(world)) == way
+    world.restarted.clear()
+    if is_orphaned:
+        world.store.update(
+            BROKER, NAMESPACE, NAME, lambda old: {**old, "status": {}}, is_status=True
+        )
+    else:
+        spec = world.broker["spec"]
+        # The StatefulSet is another Broker's, and goes while its pods stop.
+        world.store.delete(BROKER, NAMESPACE, NAME)
+        manifest = {"kind": "Broker", "metadata": {"name": NAME}, "spec": spec}
+        world.store.create(BROKER, NAMESPACE, {"apiVersion": BROKER.api_version, **manifest})
+    asyncio.run(world.reconcile())
+    assert phase(world) == way[-1]
+    assert asyncio.run(walk(world)) == [way[-1]]
+    assert world.restarted == []
+
+
+def test_a_plain_broker_without_its_status_becomes_secure_step_by_step() -> None:
+    """SEC-89: its brokers run, and are plain."""
+    world = settled()
+    world.change(SECURE)
+    world.store.update(BROKER, NAMESPACE, NAME, lambda old: {**old, "status": {}}, is_status=True)
+    asyncio.run(world.reconcile())
+    assert asyncio.run(walk(world))[-3:] == ["Brokers", "Audit", "Secure"]
+
+
 def new_cluster(**security: Any) -> BrokerWorld:
     return settled(security={"enabled": True, **security})
 
@@ -180,6 +265,25 @@ def test_renewal_restarts_nothing_and_an_idle_secure_broker_writes_nothing() -> 
     assert world.restarted == []
 
 
+def test_a_paused_broker_tells_that_its_certificates_end() -> None:
+    """Nothing renews them while it is paused, and brokers whose certificates have ended do not talk
+    to each other any more."""
+    world = new_cluster()
+    end = world.status["security"]["certificatesExpire"]
+    world.change({"spec": {"paused": True}})
+    asyncio.run(world.settle())
+    assert world.status["security"]["certificatesExpire"] == end
+    before = files(world)
+    world.clock.now_ms += int(timedelta(days=80).total_seconds() * 1000)
+    asyncio.run(world.settle())
+    assert world.condition("CertificatesExpire")["status"] == "True"
+    assert files(world) == before
+    world.change({"spec": {"paused": False}})
+    asyncio.run(world.settle())
+    assert files(world) != before
+    assert world.condition("CertificatesExpire") == {}
+
+
 @pytest.mark.parametrize("name", ["cluster", "clients"])
 def test_a_change_of_authority_waits_for_each_broker_and_restarts_nothing(name: str) -> None:
     """SEC-81: progress is in the status; the new one signs only when all have its anchor."""
@@ -203,6 +307,52 @@ def test_a_change_of_authority_waits_for_each_broker_and_restarts_nothing(name: 
             world.clock.now_ms += int(timedelta(days=91).total_seconds() * 1000)
     assert steps[-3:] == ["Distributing", "Replacing", "Stable"]
     assert files(world, f"demo-{name}-ca")["ca.crt"] != old
+    assert world.restarted == []
+
+
+def test_a_parked_broker_holds_no_change_of_authority_up() -> None:
+    """It mounts what there is when it starts; parked for longer than an authority has left, it
+    would have had the others end with that."""
+    world = new_cluster()
+    world.change({"spec": {"maintenance": {"park": [2]}}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1}
+    before = files(world)["cluster-ca.crt"]
+    world.change({"spec": {"security": {"certificates": {"renew": "now"}}}})
+    for _ in range(40):
+        asyncio.run(world.reconcile())
+        world.tick()
+        world.clock.now_ms += 60_000
+    (cluster,) = (
+        one for one in world.status["security"]["authorities"] if one["name"] == "cluster"
+    )
+    assert cluster["step"] == "Stable"
+    assert files(world)["cluster-ca.crt"] != before
+    world.change({"spec": {"maintenance": {"park": []}}})
+    asyncio.run(world.settle())
+    assert world.ready_ids() == {0, 1, 2}
+
+
+def test_taking_the_text_out_of_a_manifest_asks_for_no_other_authority() -> None:
+    """SEC-81: an authority that nobody wants costs clients that read theirs once a restart."""
+    world = new_cluster()
+
+    def renew(text: str | None) -> str:
+        world.change({"spec": {"security": {"certificates": {"renew": text}}}})
+        for _ in range(60):
+            asyncio.run(world.reconcile())
+            world.tick()
+            world.clock.now_ms += 60_000
+        told = {one["name"]: one["step"] for one in world.status["security"]["authorities"]}
+        assert told["cluster"] == "Stable"
+        return str(files(world, "demo-cluster-ca")["ca.crt"])
+
+    first = files(world, "demo-cluster-ca")["ca.crt"]
+    second = renew("today")
+    assert second != first
+    assert renew(None) == second
+    assert renew("today") == second
+    assert renew("tomorrow") != second
     assert world.restarted == []
 
 
@@ -246,6 +396,67 @@ def test_an_authority_of_ones_own_signs_and_another_one_is_changed_to() -> None:
     assert world.condition("Ready")["status"] == "True"
 
 
+def give(world: BrokerWorld, authority: Authority, name: str = "own") -> None:
+    pair = authority.pair
+    texts = {"ca.crt": pair.chain, "ca.key": pair.key}
+    data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+    if (NAMESPACE, name) in world.store.objects[SECRET]:
+        world.store.update(SECRET, NAMESPACE, name, lambda old: {**old, "data": data})
+    else:
+        world.store.create(SECRET, NAMESPACE, {"metadata": {"name": name}, "data": data})
+
+
+@pytest.mark.parametrize("kind", ["cluster", "clients"])
+@pytest.mark.parametrize("spoiled", ["gone", "no authority", "ended"])
+def test_certificates_are_renewed_though_the_given_authority_is_no_good_any_more(
+    kind: str, spoiled: str
+) -> None:
+    """What was taken from the Secret is kept: without it brokers would end with their leaves."""
+    given = {kind: {"secretRef": {"name": "own"}}}
+    world = BrokerWorld(3, security={"enabled": True, "certificates": given})
+    give(world, new_authority("own", world.now()))
+    asyncio.run(world.settle())
+    before = files(world)["broker-0.crt"]
+    world.clock.now_ms += int(timedelta(days=61).total_seconds() * 1000)
+    expected = {
+        "gone": "there is no Secret own",
+        "no authority": "no certificate in PEM",
+        "ended": "the authority in Secret own has ended at",
+    }
+    if spoiled == "gone":
+        world.store.delete(SECRET, NAMESPACE, "own")
+    elif spoiled == "ended":
+        give(world, new_authority("b", world.now() - timedelta(days=9), timedelta(days=8)))
+    else:
+        data = dict.fromkeys(("ca.crt", "ca.key"), base64.b64encode(b"nothing").decode())
+        world.store.update(SECRET, NAMESPACE, "own", lambda old: {**old, "data": data})
+    asyncio.run(world.settle())
+    assert files(world)["broker-0.crt"] != before
+    assert expected[spoiled] in world.condition("Ready")["message"]
+    assert world.restarted == []
+
+
+@pytest.mark.parametrize("kind", ["cluster", "clients"])
+def test_an_authority_that_has_ended_is_told_and_a_good_one_is_taken_at_once(kind: str) -> None:
+    """Each pass failed without a word then, so neither a new authority nor anything else came
+    through; the Broker stayed as ready as it had been."""
+    given = {kind: {"secretRef": {"name": "own"}}}
+    world = BrokerWorld(3, security={"enabled": True, "certificates": given})
+    give(world, new_authority("own", world.now(), timedelta(days=30)))
+    asyncio.run(world.settle())
+    world.clock.now_ms += int(timedelta(days=31).total_seconds() * 1000)
+    asyncio.run(world.reconcile())
+    told = world.condition("Ready")
+    assert told["status"] == "False"
+    assert "has ended at" in told["message"]
+    good = new_authority("good", world.now())
+    give(world, good)
+    asyncio.run(world.settle())
+    assert world.condition("Ready")["status"] == "True"
+    bundle = files(world)[f"{kind}-ca.crt"]
+    assert certificates_of(bundle) == (good.certificate,)
+
+
 def test_a_secret_of_somebody_else_is_never_written() -> None:
     """SEC-81: it is told instead."""
     world = BrokerWorld(3, security={"enabled": True})
@@ -266,3 +477,23 @@ def test_pods_mount_no_key_of_an_authority() -> None:
     for pod in world.pods().values():
         assert "clients-ca" not in str(pod["spec"]["volumes"])
         assert "cluster-ca" not in str(pod["spec"]["volumes"])
+
+
+def test_a_gateway_that_is_not_wanted_any_more_leaves_no_route() -> None:
+    """SEC-87: nor the Service of any broker, to which they led."""
+    gateway = {
+        "type": "TLSRoute",
+        "advertisedHost": "b{id}.example.com",
+        "bootstrapHost": "kafka.example.com",
+        "gateway": {"name": "edge"},
+    }
+    world = settled(security={"enabled": True}, listeners={"external": gateway})
+    assert len(world.store.objects[TLS_ROUTE]) == 4
+    ports = {"type": "NodePort", "advertisedHost": "node", "nodePortBase": 30094}
+    fields = dict.fromkeys(gateway) | ports
+    world.change({"spec": {"listeners": {"external": fields}}})
+    asyncio.run(walk(world))
+    assert not world.store.objects[TLS_ROUTE]
+    services = [name for _, name in world.store.objects[SERVICE]]
+    assert "demo-external-bootstrap" not in services
+    assert "demo-external-2" in services

@@ -10,7 +10,11 @@ from barnabas_operator.broker_spec import BrokerSpec, DeleteClaim, Volume
 from barnabas_operator.kubernetes.kinds import STATEFUL_SET
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, plan_broker
 from barnabas_operator.reconcile.broker.children import Rendering, render
-from barnabas_operator.reconcile.broker.observed import Observed, ProcessView, SetView
+from barnabas_operator.reconcile.broker.observed import (
+    Observed,
+    ProcessView,
+    SetView,
+)
 from barnabas_operator.reconcile.broker.revision import revision_of
 from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, plan_storage
 from barnabas_operator.spec import SpecError

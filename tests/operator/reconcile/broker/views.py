@@ -5,16 +5,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec
-from barnabas_operator.reconcile.broker.observed import (
+from barnabas_operator.reconcile.broker.cluster_state import (
     BrokerSettings,
     ClusterView,
-    InFlight,
     MetadataMembers,
-    Observed,
     PartitionView,
+    RegisteredBroker,
+)
+from barnabas_operator.reconcile.broker.observed import (
+    InFlight,
+    Observed,
     PodView,
     ProcessView,
-    RegisteredBroker,
     Remembered,
     SetView,
     VolumeView,

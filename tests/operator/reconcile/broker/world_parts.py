@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas_operator.reconcile.broker.observed import PartitionView
+from barnabas_operator.reconcile.broker.cluster_state import PartitionView
 from barnabas_protocol.ids import TopicPartition
 from tests.support.fake_kubernetes_store import Manifest
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -173,6 +174,53 @@ def test_a_certificate_is_signed_by_the_clients_authority_and_renewed_in_time() 
     assert world.users.changes == []
 
 
+def test_an_authority_that_has_ended_is_told_and_stops_no_other_user() -> None:
+    """One that was given is not followed by itself; each pass over all Users failed then."""
+    world = World()
+    world.put(user(auth="tls"))
+    world.put(user("bob", auth=SCRAM))
+    world.run()
+    world.clock.now_ms += int(timedelta(days=5 * 366).total_seconds() * 1000)
+    world.put(user("carol", auth=SCRAM))
+    world.run()
+    assert world.ready()[0] == "False"
+    assert "has ended at" in str(world.status()["conditions"])
+    assert world.ready("bob")[0] == world.ready("carol")[0] == "True"
+
+
+@pytest.mark.parametrize("auth", [SCRAM, "tls"])
+def test_a_user_trusts_another_authority_as_soon_as_its_broker_tells_of_it(auth: Any) -> None:
+    """SEC-81: looked at only once a minute, its Secret could come to a pod after the settle time,
+    when brokers show what the pod does not trust yet."""
+    world = World()
+
+    def tell(step: str) -> None:
+        told = {"phase": "Secure", "authorities": [{"name": "cluster", "step": step}]}
+        world.store.update(
+            BROKER,
+            "kafka",
+            "demo",
+            lambda old: {**old, "status": {"security": told}},
+            is_status=True,
+        )
+
+    tell("Stable")
+    world.put(user(auth=auth))
+    world.run()
+    asyncio.run(world._reconcile())
+    following = new_authority("following", world.now)
+    held = HeldAuthority(signer=world.cluster, next=following, since=world.now)
+    world.store.update(
+        SECRET, "kafka", "demo-cluster-ca", lambda old: {**old, "data": held_data(held)}
+    )
+    asyncio.run(world._reconcile())
+    assert world.files()["ca.crt"] == world.cluster.pair.chain  # not due yet
+    tell("Distributing")
+    asyncio.run(world._reconcile())
+    assert world.files()["ca.crt"] == held.bundle
+    assert len(certificates_of(held.bundle)) == 2
+
+
 def test_pods_of_a_service_account_need_no_secret() -> None:
     """SEC-29, SEC-85: a ConfigMap and the snippet for the pod."""
     world = World()
@@ -319,6 +367,190 @@ def test_another_name_of_the_secret_moves_it() -> None:
     assert "/kafka/user.pem" in world.files(name="other")["client.properties"]
 
 
+def change_user(world: World, **spec: Any) -> None:
+    world.store.update(USER, "kafka", "alice", lambda old: {**old, "spec": {**old["spec"], **spec}})
+
+
+@pytest.mark.parametrize("is_let_in", [True, False])
+def test_a_user_whose_spec_is_not_valid_any_more_is_deleted_like_any_other(
+    is_let_in: bool,
+) -> None:
+    """SEC-84: the schema takes an overlap that is too long. The User went, and who had its password
+    could still log in and do all that it could."""
+    world = World()
+    rotation = {"every": "30d", "overlap": "1h"}
+    manifest = user(auth={"type": SCRAM, "rotation": rotation}, authorization=rights("a."))
+    world.put(manifest)
+    world.run()
+    change_user(world, authentication={"type": SCRAM, "rotation": {**rotation, "every": "1h"}})
+    world.run()
+    assert world.ready() == ("False", "InvalidSpec")
+    assert world.users.user("alice").password
+    if not is_let_in:
+        # Another one that means the same principal keeps it.
+        world.put(user("second", auth=SCRAM, userName="alice", authorization=rights("a.")))
+        world.run()
+    world.store.delete(USER, "kafka", "alice")
+    world.run()
+    assert not world.is_there(USER, "alice")
+    found = world.users.user("alice")
+    assert (bool(found.rights), bool(found.password)) == (not is_let_in, not is_let_in)
+
+
+def test_a_user_stays_its_brokers_when_the_namespace_gets_another_one() -> None:
+    """SEC-84: without brokerRef it was let go at its deletion, and could log in for ever."""
+    world = World()
+    manifest = user(auth=SCRAM, authorization=rights("a."))
+    del manifest["spec"]["brokerRef"]
+    world.put(manifest)
+    world.run()
+    world.store.create(BROKER, "kafka", {"metadata": {"name": "b", "namespace": "kafka"}})
+    world.run()
+    assert (world.ready(), world.status()["broker"]) == (("True", "Applied"), "demo")
+    world.store.delete(USER, "kafka", "alice")
+    for name in ("", "b", "demo"):
+        asyncio.run(world.reconciler.reconcile(replace(KEY, name=name)))
+    assert not world.is_there(USER, "alice")
+    found = world.users.user("alice")
+    assert (found.rights, found.password) == (set(), "")
+
+
+@pytest.mark.parametrize("way", ["given anew", "paused"])
+def test_a_password_that_was_given_up_ends_at_once_whatever_happened_before(way: str) -> None:
+    """SEC-27: with a salt that was used up the former password would be good for another day."""
+    world = World()
+    source = {"passwordSecretRef": {"name": "given"}} if way == "given anew" else {}
+    given = {"metadata": {"name": "given"}, "data": {"password": _encoded("leaked")}}
+    if source:
+        world.store.create(SECRET, "kafka", given)
+    world.put(user(auth={"type": SCRAM, **source}))
+    world.run()
+    leaked, noted = world.files()["password"], world.status()["credential"]
+    if way == "given anew":
+        world.store.delete(SECRET, "kafka", "given")
+    else:
+        change_user(world, paused=True)
+    world.run()
+    assert world.status()["credential"] == noted
+    world.store.delete(SECRET, "kafka", "alice")
+    change_user(world, paused=False)
+    if source:
+        world.store.create(SECRET, "kafka", {**given, "data": {"password": _encoded("new")}})
+    world.run()
+    assert world.ready() == ("True", "Applied")
+    assert world.users.takes("alice", world.files()["password"])
+    assert not world.users.takes("alice", leaked)
+
+
+def test_a_user_is_deleted_though_its_broker_is_not_valid() -> None:
+    """SEC-84: brokers answer, and it was let go after a minute with its password still good."""
+    world = World()
+    for name in ("alice", "bob"):
+        world.put(user(name, auth=SCRAM, authorization=rights("a.")))
+    world.run()
+    spoiled = {"ca.crt": _encoded("nothing"), "ca.key": _encoded("nothing")}
+    world.store.update(SECRET, "kafka", "demo-cluster-ca", lambda old: {**old, "data": spoiled})
+    world.store.delete(USER, "kafka", "alice")
+    world.run()
+    assert not world.is_there(USER, "alice")
+    assert not world.users.user("alice").password
+    # Who stays keeps what they have.
+    assert world.ready("bob") == ("False", "BrokerInvalid")
+    assert world.users.user("bob").password
+    assert world.users.user("bob").rights
+
+
+def test_a_password_is_not_taken_from_the_secret_that_it_is_written_to() -> None:
+    """To keep one that the operator has made, say. Each pass saw another version of that Secret,
+    and wrote it and the brokers' metadata for ever."""
+    world = World()
+    world.put(user(auth=SCRAM))
+    world.run()
+    before = world.files()
+    change_user(world, authentication={"type": SCRAM, "passwordSecretRef": {"name": "alice"}})
+    world.run()
+    assert world.ready() == ("False", "InvalidSpec")
+    version, changes = world.store.version, list(world.users.changes)
+    world.run()
+    assert (world.store.version, world.users.changes) == (version, changes)
+    assert world.files() == before
+
+
+def test_a_paused_user_tells_when_its_certificate_ends() -> None:
+    """Nobody renews it meanwhile."""
+    world = World()
+    world.put(user(auth="tls"))
+    world.run()
+    expires = world.status()["expires"]
+    change_user(world, paused=True)
+    world.run()
+    assert world.status()["expires"] == expires
+
+
+def test_a_user_that_means_another_service_account_takes_the_rights_of_the_former() -> None:
+    """SEC-84: what brokers have of the former one is declared nowhere any more."""
+    world = World()
+
+    def account(name: str) -> dict[str, Any]:
+        return {"type": "serviceAccount", "serviceAccount": {"name": name}}
+
+    world.put(user(auth=account("a"), authorization=rights("a.")))
+    world.run()
+    change_user(world, authentication=account("b"))
+    world.run()
+    assert world.ready() == ("True", "Applied")
+    assert world.status()["principal"] == "User:system:serviceaccount:kafka:b"
+    assert not world.users.user("system:serviceaccount:kafka:a").rights
+    assert world.users.user("system:serviceaccount:kafka:b").rights
+
+
+def rename_secret(world: World, name: str) -> None:
+    change_user(world, connectionSecret={"name": name})
+
+
+@pytest.mark.parametrize("auth", [SCRAM, "tls"])
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_another_name_of_the_secret_is_no_other_password(auth: str, is_killed: bool) -> None:
+    """Clients log in again with what they have; pods with the former Secret change one by one."""
+    world = World()
+    world.put(user(auth=auth))
+    world.run()
+    before, status = world.files(), world.status()
+    kept = ("password", "user.key", "user.crt")
+    rename_secret(world, "other")
+    if is_killed:
+        world.users.error = RetriableError("away")
+        world.run(passes=1)
+        world.users.error = None
+        world.start()
+    world.run()
+    after = world.files(name="other")
+    assert {key: after.get(key) for key in kept} == {key: before.get(key) for key in kept}
+    assert not world.is_there(SECRET, "alice")
+    assert (
+        world.status()["credential" if auth == SCRAM else "expires"]
+        == (status["credential" if auth == SCRAM else "expires"])
+    )
+    assert world.users.changes.count("password") == (auth == SCRAM)
+
+
+def test_a_name_that_somebody_else_has_costs_a_user_nothing() -> None:
+    """What is under the former name goes only when the new one has it."""
+    world = World()
+    world.put(user(auth=SCRAM))
+    world.run()
+    before = world.files()
+    world.store.create(SECRET, "kafka", {"metadata": {"name": "other"}, "data": {}})
+    rename_secret(world, "other")
+    world.run()
+    assert world.ready() == ("False", "NotOurs")
+    assert world.files() == before
+    rename_secret(world, "alice")
+    world.run()
+    assert world.ready() == ("True", "Applied")
+    assert world.files() == before
+
+
 def test_a_broker_without_security_has_no_users() -> None:
     """SEC-80: said, instead of credentials that nobody asks for."""
     world = World()
@@ -328,6 +560,29 @@ def test_a_broker_without_security_has_no_users() -> None:
     world.run()
     assert world.ready() == ("False", "SecurityIsOff")
     assert world.users.changes == []
+
+
+@pytest.mark.parametrize("phase", ["Secure", "Audit", "Brokers", "Listeners"])
+def test_users_stay_until_the_broker_is_plain_again(phase: str) -> None:
+    """SEC-89: their clients work by TLS as long as there is a listener for it. Before there is an
+    authorizer, and after it, nothing is asked of it."""
+    world = World()
+    world.put(user(auth=SCRAM, authorization=rights("a.")))
+    world.run()
+    assert world.ready()[0] == "True"
+    before = world.files()
+    world.users.changes.clear()
+
+    def turned_off(old: dict[str, Any]) -> dict[str, Any]:
+        security = {"phase": phase, "authentication": True, "authorization": True}
+        return {**old, "spec": {}, "status": {**old.get("status", {}), "security": security}}
+
+    world.store.update(BROKER, "kafka", "demo", turned_off)
+    world.store.update(BROKER, "kafka", "demo", turned_off, is_status=True)
+    world.run()
+    assert world.ready()[0] == "True"
+    assert world.users.changes == []
+    assert world.files() == before
 
 
 def test_a_paused_user_is_left_alone_and_a_refusal_is_told() -> None:
