@@ -1,0 +1,1 @@
+"""The API of the page, `/api/v1`: a module per page, each with `routes(context)`."""

@@ -1,0 +1,1 @@
+"""What the console remembers: numbers of the last hour, and the last changes (CON-123, CON-137)."""

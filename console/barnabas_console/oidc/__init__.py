@@ -1,0 +1,1 @@
+"""Log-in by an OpenID provider: attempts, the provider, ID tokens, and tokens that brokers see."""

@@ -1,0 +1,120 @@
+// The form that writes a record: new, or one that was there, again.
+import { h, useState } from "../vendor/vendor.js";
+import { ApiError, post } from "../api.js";
+import { Dialog } from "../parts/dialog.js";
+import { ErrorBox } from "../parts/notices.js";
+import { StateBadge } from "../parts/state.js";
+import { href } from "../router.js";
+
+/** @typedef {import("./record_facts.js").RecordRow} RecordRow */
+
+const FORMATS = [["text", "text"], ["json", "JSON"], ["hex", "hex"], ["base64", "file"], ["null", "null"]];
+
+/** @param {{topic: string, like: RecordRow | null, partitions: number[], onClose: () => void, onWritten: () => void}} props */
+export function RecordForm({ topic, like, partitions, onClose, onWritten }) {
+  const [form, setForm] = useState(() => startOf(like));
+  const [state, setState] = useState(/** @type {{busy: boolean, failure: import("../api.js").Failure | null, written: any}} */ ({ busy: false, failure: null, written: null }));
+  /** @param {Partial<typeof form>} change */
+  const change = (change) => setForm((old) => ({ ...old, ...change }));
+  /** @param {Event} event */
+  const submit = async (event) => {
+    event.preventDefault();
+    if (state.busy) return;
+    setState({ busy: true, failure: null, written: null });
+    try {
+      const written = await post(`topics/${encodeURIComponent(topic)}/records`, bodyOf(form));
+      setState({ busy: false, failure: null, written });
+      onWritten();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setState({ busy: false, failure: error.failure, written: null });
+    }
+  };
+  return h(Dialog, { title: `Produce to ${topic}`, onClose, wide: true },
+    h("form", { class: "record-form", onSubmit: submit },
+      h(SideField, { name: "key", title: "Key", rows: 1, form, change }),
+      h(SideField, { name: "value", title: "Value", rows: 8, form, change }),
+      h("label", { class: "field" }, h("span", null, "Headers, a line each: name=value"),
+        h("textarea", { rows: 2, value: form.headers, spellcheck: false, onInput: (/** @type {InputEvent} */ event) => change({ headers: textOf(event) }) })),
+      h("div", { class: "field-row" },
+        h("label", { class: "field" }, h("span", null, "Partition"),
+          h("select", { value: form.partition, onChange: (/** @type {Event} */ event) => change({ partition: textOf(event) }) },
+            h("option", { value: "" }, "by the key"), partitions.map((number) => h("option", { key: number, value: String(number) }, number)))),
+        h("label", { class: "field" }, h("span", null, "Time, in milliseconds"),
+          h("input", { value: form.timestamp, inputMode: "numeric", pattern: "[0-9]*", placeholder: "now", onInput: (/** @type {InputEvent} */ event) => change({ timestamp: textOf(event) }) }))),
+      state.failure && h(ErrorBox, { failure: state.failure }),
+      h("div", { role: "status" }, state.written && h(StateBadge, { state: "fine" }, "Written at ",
+        h("a", { href: href(["topics", topic, "records"], { record: `${state.written.partition}:${state.written.offset}`, at: `offset:${state.written.offset}`, partition: state.written.partition }), onClick: onClose }, `${state.written.partition}:${state.written.offset}`))),
+      h("footer", { class: "actions" },
+        h("button", { type: "button", onClick: onClose }, "Close"),
+        h("button", { type: "submit", class: "primary", "aria-disabled": state.busy }, state.written ? "Produce again" : "Produce"))));
+}
+
+/** @param {{name: "key" | "value", title: string, rows: number, form: any, change: (change: any) => void}} props */
+function SideField({ name, title, rows, form, change }) {
+  const format = form[`${name}_format`];
+  /** @param {Event} event */
+  const file = async (event) => {
+    const [chosen] = /** @type {HTMLInputElement} */ (event.target).files ?? [];
+    if (chosen) change({ [name]: await base64Of(chosen) });
+  };
+  const label = `${title} as ${format}`;
+  return h("div", { class: "field" },
+    h("span", { class: "field-row" }, h("span", null, title),
+      h("select", { class: "push", value: format, "aria-label": `Format of the ${name}`, onChange: (/** @type {Event} */ event) => change({ [`${name}_format`]: textOf(event), ...(textOf(event) === "base64" || format === "base64" ? { [name]: "" } : {}) }) },
+        FORMATS.map(([value, words]) => h("option", { key: value, value }, words)))),
+    format === "base64" ? h("input", { type: "file", "aria-label": label, onChange: file })
+      : format === "null" ? h("p", { class: "muted" }, name === "value" ? "∅ a tombstone" : "∅ no key")
+      : h("textarea", { rows, autofocus: name === "value", value: form[name], spellcheck: false, "aria-label": label, onInput: (/** @type {InputEvent} */ event) => change({ [name]: textOf(event) }) }));
+}
+
+/** @param {RecordRow | null} like */
+function startOf(like) {
+  const start = { key: "", key_format: "text", value: "", value_format: "text", headers: "", partition: "", timestamp: "" };
+  if (!like) return start;
+  return {
+    ...start,
+    ...sideOf(like, "key"),
+    ...sideOf(like, "value"),
+    headers: like.headers.map(([name, text]) => (text === null ? name : `${name}=${text}`)).join("\n"),
+  };
+}
+
+/**
+ * @param {RecordRow} row
+ * @param {"key" | "value"} side
+ */
+function sideOf(row, side) {
+  const format = row[`${side}_format`];
+  const known = format === "null" || format === "hex" || format === "json" ? format : "text";
+  return { [side]: row[side] ?? "", [`${side}_format`]: known };
+}
+
+/** @param {ReturnType<typeof startOf>} form */
+function bodyOf(form) {
+  return {
+    key: form.key,
+    key_format: form.key === "" && form.key_format !== "base64" ? "null" : form.key_format,
+    value: form.value,
+    value_format: form.value_format,
+    headers: form.headers.split("\n").filter(Boolean).map((line) => {
+      const at = line.indexOf("=");
+      return at < 0 ? [line, null] : [line.slice(0, at), line.slice(at + 1)];
+    }),
+    partition: form.partition === "" ? null : Number(form.partition),
+    timestamp_ms: form.timestamp.trim() === "" ? null : Number(form.timestamp),
+  };
+}
+
+/** @param {Event} event */
+function textOf(event) {
+  return /** @type {HTMLInputElement} */ (event.target).value;
+}
+
+/** @param {File} file */
+async function base64Of(file) {
+  const data = new Uint8Array(await file.arrayBuffer());
+  let text = "";
+  for (let at = 0; at < data.length; at += 8_192) text += String.fromCharCode(...data.subarray(at, at + 8_192));
+  return btoa(text);
+}
