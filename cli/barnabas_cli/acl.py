@@ -5,8 +5,7 @@ Needs a cluster with an authorizer.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +14,7 @@ from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, with_confirmation
 from barnabas_cli.output import Column, Output, with_output
+from barnabas_client.facts.access_facts import acl_data, member_of
 
 if TYPE_CHECKING:
     from barnabas_cli.acl_decision import AuthorizerSettings
@@ -53,8 +53,6 @@ _COLUMNS = (
     Column(title="HOST", field="host"),
 )
 
-EnumT = TypeVar("EnumT", bound=IntEnum)
-
 
 @click.group("acl", cls=NearestGroup)
 def command() -> None:
@@ -84,7 +82,7 @@ def list_acls(
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         found = await admin.acls.list(_filter(resource, name, principal, is_matching=matching))
-        return [_data(binding) for binding in found]
+        return [acl_data(binding) for binding in found]
 
     output.rows(connection.run_admin(work), _COLUMNS, empty="There are none.")
 
@@ -119,7 +117,7 @@ def explain(
 
         question = Question(
             principal=principal if ":" in principal else f"User:{principal}",
-            operation=_member(AclOperation, operation),
+            operation=member_of(AclOperation, operation),
             host=host,
         )
         wanted = _filter(resource, name or CLUSTER_NAME, None, is_matching=True)
@@ -128,7 +126,7 @@ def explain(
         return {
             "allowed": decision.is_allowed,
             "reason": decision.reason,
-            "rule": None if decision.rule is None else _data(decision.rule),
+            "rule": None if decision.rule is None else acl_data(decision.rule),
             "uncertain": decision.uncertain,
         }
 
@@ -189,12 +187,12 @@ def create(
 
         bindings = [
             AclBinding(
-                resource_type=_member(AclResourceType, resource),
+                resource_type=member_of(AclResourceType, resource),
                 resource_name=name or CLUSTER_NAME,
                 pattern_type=PatternType.PREFIXED if prefixed else PatternType.LITERAL,
                 principal=principal if ":" in principal else f"User:{principal}",
                 host=host,
-                operation=_member(AclOperation, operation),
+                operation=member_of(AclOperation, operation),
                 permission=AclPermission.DENY if deny else AclPermission.ALLOW,
             )
             for operation in operations
@@ -252,7 +250,7 @@ def _filter(
     from barnabas_client.admin.values.acls import AclFilter
     from barnabas_protocol.acl import AclResourceType, PatternType
 
-    kind = AclResourceType.ANY if resource is None else _member(AclResourceType, resource)
+    kind = AclResourceType.ANY if resource is None else member_of(AclResourceType, resource)
     if principal is not None and ":" not in principal:
         principal = f"User:{principal}"
     pattern = PatternType.MATCH if is_matching else PatternType.ANY
@@ -261,29 +259,9 @@ def _filter(
     )
 
 
-def _member(enumeration: type[EnumT], word: str) -> EnumT:
-    return enumeration[word.upper().replace("-", "_")]
-
-
-def _word(member: IntEnum) -> str:
-    return member.name.lower().replace("_", "-")
-
-
-def _data(binding: AclBinding) -> dict[str, Any]:
-    return {
-        "principal": binding.principal,
-        "permission": _word(binding.permission),
-        "operation": _word(binding.operation),
-        "resource_type": _word(binding.resource_type),
-        "resource_name": binding.resource_name,
-        "pattern": _word(binding.pattern_type),
-        "host": binding.host,
-    }
-
-
 def sentence(binding: AclBinding) -> str:
     """An ACL in words."""
-    data = _data(binding)
+    data = acl_data(binding)
     return (
         f"{data['permission']} {data['principal']} {data['operation']} on {data['resource_type']}"
         f" {data['resource_name']} ({data['pattern']}) from {data['host']}"

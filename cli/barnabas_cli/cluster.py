@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barnabas_cli.cluster_facts import cluster_status
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import FAILED
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, with_output
+from barnabas_client.facts.cluster_facts import cluster_status, feature_rows
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -144,19 +144,7 @@ def features(upgrades: tuple[str, ...], connection: Connection, output: Output) 
             updates = {name: FeatureUpdate(level=level) for name, level in wanted.items()}
             for outcome in (await admin.features.update(updates)).values():
                 outcome.unwrap()
-        described = await admin.features.describe()
-        rows = []
-        for name in sorted({*described.supported, *described.finalized}):
-            supported = described.supported.get(name)
-            agreed = described.finalized.get(name)
-            rows.append(
-                {
-                    "feature": name,
-                    "level": agreed.maximum if agreed else 0,
-                    "supported": f"{supported.minimum}..{supported.maximum}" if supported else None,
-                }
-            )
-        return rows
+        return await feature_rows(admin)
 
     output.rows(connection.run_admin(work), _FEATURE_COLUMNS, empty="No features are reported.")
 

@@ -15,11 +15,11 @@ from barnabas_cli.failures import CommandError
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import check_setting_names, setting_values
 from barnabas_cli.output import Column, Output, with_output
-from barnabas_cli.suggestions import hint
+from barnabas_protocol.settings.suggestions import hint
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
-    from barnabas_client.admin.values.configs import ConfigEntry, ConfigResource, ResourceType
+    from barnabas_client.admin.values.configs import ConfigResource, ResourceType
 
 # The resource types as words of the command line; `clients` are quotas, which are no settings.
 KINDS = ("topic", "broker", "group", "logger", "client-metrics", "clients")
@@ -77,10 +77,12 @@ def describe(
     """Show settings, by default those that are set."""
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
+        from barnabas_client.facts.config_facts import entry_data
+
         resource = await _resource(admin, kind, name)
         entries = (await admin.configs.describe([resource])).unwrap()[resource]
         return [
-            _entry_data(entry)
+            entry_data(entry)
             for entry in sorted(entries.values(), key=lambda entry: entry.name)
             if with_defaults or not entry.is_default
         ]
@@ -141,8 +143,8 @@ def _split_name(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 
 async def _resource(admin: Admin, kind: str, name: str | None) -> ConfigResource:
     """The resource of this kind and name. Raises: CommandError, click.UsageError."""
-    from barnabas_cli.lookups import describe_topics
     from barnabas_client.admin.values.configs import ConfigResource
+    from barnabas_client.facts.topic_facts import describe_topics
 
     if kind == "topic" and name is not None:
         await describe_topics(admin, [name])
@@ -168,16 +170,6 @@ def _resource_type(kind: str) -> ResourceType:
         "logger": ResourceType.BROKER_LOGGER,
         "client-metrics": ResourceType.CLIENT_METRICS,
     }[kind]
-
-
-def _entry_data(entry: ConfigEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "value": "(hidden)" if entry.is_sensitive else entry.value,
-        "source": entry.source.name.lower().replace("_", "-"),
-        "read_only": entry.is_read_only,
-        "type": entry.type.name.lower(),
-    }
 
 
 def _describe_quotas(connection: Connection, output: Output) -> None:

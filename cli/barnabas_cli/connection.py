@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import signal
+import socket
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,7 @@ from barnabas_cli.groups import Invocation
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
+    from barnabas_client.config.admin_settings import AdminSettings
     from barnabas_client.consumer.consumer import Consumer
     from barnabas_client.producer.producer import Producer
     from barnabas_client.share.share_consumer import ShareConsumer
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_SECONDS = 15.0
 _PROBE_SECONDS = 3.0
-_ROLES = ("AdminSettings", "ProducerSettings", "ConsumerSettings", "ShareConsumerSettings")
 
 T = TypeVar("T")
 
@@ -53,26 +54,26 @@ class Connection:
         """An administrative client; connect with `async with`."""
         from barnabas_client.admin.admin import Admin
 
-        settings = self._settings("AdminSettings", client_id="barnabas-cli")
+        settings = self._settings("ADMIN", client_id="barnabas-cli")
         return Admin(self.bootstrap_servers, **settings)
 
     def producer(self, **settings: Any) -> Producer:
         """A producer; the settings given here win over those of the file."""
         from barnabas_client.producer.producer import Producer
 
-        return Producer(self.bootstrap_servers, **self._settings("ProducerSettings", **settings))
+        return Producer(self.bootstrap_servers, **self._settings("PRODUCER", **settings))
 
     def consumer(self, **settings: Any) -> Consumer:
         """A consumer; the settings given here win over those of the file."""
         from barnabas_client.consumer.consumer import Consumer
 
-        return Consumer(self.bootstrap_servers, **self._settings("ConsumerSettings", **settings))
+        return Consumer(self.bootstrap_servers, **self._settings("CONSUMER", **settings))
 
     def share_consumer(self, **settings: Any) -> ShareConsumer:
         """A share consumer; the settings given here win over those of the file."""
         from barnabas_client.share.share_consumer import ShareConsumer
 
-        chosen = self._settings("ShareConsumerSettings", **settings)
+        chosen = self._settings("SHARE_CONSUMER", **settings)
         return ShareConsumer(self.bootstrap_servers, **chosen)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -100,18 +101,17 @@ class Connection:
 
         return self.run(connected)
 
-    def _settings(self, role: str, **settings: Any) -> dict[str, Any]:
-        """Those of a role, and what no role knows: programs of all kinds share a file."""
-        from barnabas_client import config
-        from barnabas_client.config.settings import settings_of
+    def admin_settings(self) -> AdminSettings:
+        """What `admin` is made with, checked. Raises: ConfigurationError."""
+        from barnabas_client.config.admin_settings import AdminSettings
 
-        known = settings_of(getattr(config, role))
-        of_others = {name for other in _ROLES for name in settings_of(getattr(config, other))}
-        given = {
-            name: value
-            for name, value in self.settings.items()
-            if name in known or name not in of_others
-        }
+        given = {"bootstrap_servers": self.bootstrap_servers, **self._settings("ADMIN")}
+        return AdminSettings.create(given)
+
+    def _settings(self, role: str, **settings: Any) -> dict[str, Any]:
+        from barnabas_client.config.roles import Role, settings_for
+
+        given = settings_for(Role[role], self.settings)
         return {"default_api_timeout_ms": self.timeout_ms, **given, **settings}
 
     async def _probe(self) -> None:
@@ -122,27 +122,33 @@ class Connection:
             addresses = [parse_address(server) for server in self.bootstrap_servers.split(",")]
         except ValueError as error:
             raise click.UsageError(f"--bootstrap-server: {error}") from None
-        outcomes = await asyncio.gather(*(_can_connect(*address) for address in addresses))
-        if not any(outcomes):
+        failures = await asyncio.gather(*(_failure(*address) for address in addresses))
+        certain = [failure for failure in failures if failure is not None]
+        if len(certain) == len(failures):
             raise CommandError(
-                f"no broker responds at {self.bootstrap_servers}: start one ('barnabas dev') or"
-                " name another with --bootstrap-server HOST:PORT"
+                f"no broker responds at {self.bootstrap_servers}{''.join(dict.fromkeys(certain))}:"
+                " start one ('barnabas dev') or name another with --bootstrap-server HOST:PORT"
             )
 
 
-async def _can_connect(host: str, port: int) -> bool:
-    """False only where it is certain; what takes long may still come."""
+async def _failure(host: str, port: int) -> str | None:
+    """Why nobody is there, where that is certain; what takes long may still come.
+
+    The text is empty where nobody listens, which needs no words.
+    """
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
-        return True
+        return None
+    except socket.gaierror:
+        return f" (the name {host} does not resolve)"
     except OSError:
-        return False
+        return ""
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
-    return True
+    return None
 
 
 def with_connection(function: Callable[..., None]) -> Callable[..., None]:

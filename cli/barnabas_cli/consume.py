@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import heapq
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,18 @@ import click
 
 from barnabas_cli.completion import complete_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
-from barnabas_cli.lookups import check_partitions, describe_topics, given_options
-from barnabas_cli.moments import parse_moment_ms
+from barnabas_cli.lookups import given_options
 from barnabas_cli.output import counted
-from barnabas_cli.record_format import NAMES, Render, renderer
 from barnabas_cli.shown_offsets import ShownOffsets
 from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_client.errors import BarnabasError
+from barnabas_client.facts.moments import parse_moment_ms
+from barnabas_client.facts.record_format import NAMES, Render, renderer
 
 if TYPE_CHECKING:
     from barnabas_client.consumer.consumer import Consumer
     from barnabas_client.consumer.records import ConsumerRecord
+    from barnabas_console.records.decoding import TopicDecoding
     from barnabas_protocol.ids import TopicPartition
 
 _POLL_MS = 500
@@ -57,6 +59,7 @@ class Reading:
     max_records: int | None
     timeout_ms: int | None
     render: Render
+    passes: Callable[[ConsumerRecord], bool] | None = None
     shown: ShownOffsets | None = None
     count: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
@@ -98,6 +101,12 @@ class Reading:
     "--group",
     shell_complete=complete_groups,
     help="Join this group; commits offsets.",
+)
+@click.option(
+    "-w",
+    "--where",
+    metavar="FILTER",
+    help="Only such: 'key=alice value~late header.trace=x json.items.0.price>100 time>2h'.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Keep reading new records.")
 @click.option("-n", "--max-records", type=click.IntRange(min=1), help="Stop after so many records.")
@@ -203,6 +212,7 @@ def _reading(
             follow=options["follow"],
             max_records=options["max_records"],
             timeout_ms=None if options["timeout"] is None else round(options["timeout"] * 1000),
+            passes=_passes(options["where"]) if options["where"] else None,
             render=renderer(
                 style,
                 with_keys=options["with_keys"],
@@ -216,15 +226,36 @@ def _reading(
         raise click.UsageError(str(error)) from None
 
 
+def _passes(where: str) -> Callable[[ConsumerRecord], bool]:
+    """Whether a record passes the filter. Raises: ValueError for what is no filter."""
+    from barnabas_client.env import SystemClock
+    from barnabas_console.records.decoding import DecodingRules
+    from barnabas_console.records.filters import parse_filter
+    from barnabas_console.records.record_view import RecordView
+
+    record_filter = parse_filter(where, SystemClock().wall_ms())
+    rules = DecodingRules()
+    decodings: dict[str, TopicDecoding] = {}
+
+    def passes(record: ConsumerRecord) -> bool:
+        decoding = decodings.get(record.topic)
+        if decoding is None:
+            decoding = decodings[record.topic] = rules.for_topic(record.topic)
+        return record_filter.matches(RecordView(record, None, decoding))
+
+    return passes
+
+
 async def _positions(
     connection: Connection, reading: Reading, *, is_member: bool, isolation: str
 ) -> dict[TopicPartition, int]:
     """Where to begin in each partition; notes the ends. A member's group knows both by itself.
 
     Asked before the consumer fetches anything, for answers on a connection come in order and a
-    fetch may wait. Raises: CommandError for topics and partitions that do not exist.
+    fetch may wait. Raises: NotFoundError for topics and partitions that do not exist.
     """
     from barnabas_client.admin.values.partitions import OffsetSpec
+    from barnabas_client.facts.topic_facts import check_partitions, describe_topics
     from barnabas_protocol.ids import TopicPartition
 
     async with connection.admin() as admin:
@@ -261,7 +292,8 @@ async def _positions(
 def _start(reading: Reading, start: int, end: int, at_moment: int | None) -> int:
     """Where a partition is read from; never outside of what it holds."""
     if reading.tail is not None:
-        wanted = end - reading.tail
+        # Nobody knows how far back the last ones are that pass a filter.
+        wanted = start if reading.passes is not None else end - reading.tail
     elif reading.offset is not None:
         wanted = reading.offset if reading.offset >= 0 else end + reading.offset
     elif reading.moment_ms is not None:
@@ -328,9 +360,11 @@ async def _read(consumer: Consumer, reading: Reading) -> None:
 
 def _tell_of_other_members(group: str | None) -> None:
     """Explain on the standard error why no record comes: the topic may look empty."""
+    from barnabas_client.facts.command_lines import command_line
+
     click.echo(
         f"Waiting for a partition: other members of group '{group}' may hold them all. "
-        f"Who does: barnabas group describe {group} --members",
+        f"Who does: {command_line('group describe', group or '', options=['--members'])}",
         err=True,
     )
 
@@ -341,6 +375,8 @@ async def _write_tail(consumer: Consumer, reading: Reading) -> None:
     newest: list[tuple[int, str, int, int, ConsumerRecord]] = []
     while not await _is_at_end(consumer, reading):
         for record in await consumer.poll(timeout_ms=_POLL_MS):
+            if not _is_wanted(record, reading):
+                continue
             entry = (record.timestamp_ms, record.topic, record.partition, record.offset, record)
             if len(newest) < reading.tail:
                 heapq.heappush(newest, entry)
@@ -352,9 +388,11 @@ async def _write_tail(consumer: Consumer, reading: Reading) -> None:
 
 
 def _is_wanted(record: ConsumerRecord, reading: Reading) -> bool:
-    """Records that came after the start are left out, unless they are followed."""
+    """Whether it passes the filter; what came after the start is left out, unless followed."""
     from barnabas_protocol.ids import TopicPartition
 
+    if reading.passes is not None and not reading.passes(record):
+        return False
     end = reading.ends.get(TopicPartition(record.topic, record.partition))
     return reading.follow or end is None or record.offset < end
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import sys
-import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from barnabas_cli.dev_checks import HOST, PORT_MAX, WantedPort, check_folder, check_ports, free_port
+from barnabas_cli.dev_console import DevConsole
 from barnabas_cli.dev_security import (
     BROKER_LISTENER,
     CLIENT_LISTENER,
@@ -29,6 +28,7 @@ from barnabas_cli.dev_security import (
     check_data,
 )
 from barnabas_cli.failures import CommandError
+from barnabas_cli.standard_input import terminate_at_its_end
 
 if TYPE_CHECKING:
     from barnabas_broker.server import Server
@@ -103,6 +103,13 @@ NEXT_STEPS = (
     help="Create the topics of a manifest, or of a folder of manifests.",
 )
 @click.option(
+    "--console/--no-console",
+    "has_console",
+    default=True,
+    show_default=True,
+    help="Serve the web page beside the brokers, at the admin port - 4.",
+)
+@click.option(
     "--stop-on-eof",
     is_flag=True,
     help="Stop when the standard input ends: for programs that start brokers and may be killed.",
@@ -115,6 +122,7 @@ def command(
     settings: tuple[str, ...],
     is_secure: bool,
     manifests: tuple[str, ...],
+    has_console: bool,
     stop_on_eof: bool,
 ) -> None:
     """Run a broker on this machine without configuration, or a cluster of several."""
@@ -123,31 +131,31 @@ def command(
 
     declared = _declared(manifests)
     if stop_on_eof:
-        threading.Thread(target=_stop_at_the_end_of_input, daemon=True).start()
-    if admin_port is None and not port:
-        admin_port = free_port(partial(_admin_ports, count=brokers))
-    elif admin_port is None:
-        admin_port = port + ADMIN_PORT - KAFKA_PORT
-        if admin_port + brokers - 1 > PORT_MAX:
-            raise click.UsageError(f"Say which --admin-port goes with port {port}.")
+        terminate_at_its_end()
+    if admin_port is None:
+        admin_port = _admin_port_beside(port, brokers)
     if max(port, admin_port) + brokers - 1 > PORT_MAX:
         raise click.UsageError(f"There are no {brokers} ports from {max(port, admin_port)} on.")
     check_folder(data)
     check_data(data, is_secure=is_secure)
-    if not port and (brokers > 1 or is_secure):  # files with its number come before the start
+    if not port and brokers > 1:  # they have to find one another
         port = free_port(partial(ports_of, count=brokers))
     servers = ",".join(f"{HOST}:{port + number}" for number in range(brokers))
     security = DevSecurity(data=data, count=brokers, bootstrap=servers) if is_secure else None
+    wanted = ports_of(port, brokers) if brokers > 1 else [WantedPort(port, "--port")]
+    # Before the console's port: where a broker cannot start, a page beside it is no matter.
+    check_ports([*wanted, *_admin_ports(admin_port, brokers)])
+    console = DevConsole.beside(admin_port, is_wanted=has_console)
     if brokers > 1:
         cluster = DevCluster(
             count=brokers,
             port=port,
             admin_port=admin_port,
             data=data,
-            settings=setting_values(settings, "--set"),
+            settings=console.settings | setting_values(settings, "--set"),
             security=security,
         )
-        _run_cluster(cluster, declared)
+        _run_cluster(cluster, declared, console)
     if brokers_in(data):
         raise click.UsageError(
             f"{data} holds the data of {brokers_in(data)} brokers: start them with"
@@ -170,15 +178,10 @@ def command(
         "barnabas.disk.reserve.bytes.max": DISK_RESERVE_BYTES,
         "group.initial.rebalance.delay.ms": "0",
         **({} if security is None else security.settings(0)),
+        **console.settings,
         **setting_values(settings, "--set"),
     }
-    _run_one(properties, port, admin_port, data, declared, security)
-
-
-def _stop_at_the_end_of_input() -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    _run_one(properties, port, admin_port, data, declared, security, console)
 
 
 def _run_one(
@@ -188,12 +191,12 @@ def _run_one(
     data: Path,
     declared: Loaded | None,
     security: DevSecurity | None,
+    console: DevConsole,
 ) -> NoReturn:
     from barnabas_broker.__main__ import START_ERRORS, serve
     from barnabas_cli.broker import LOG_FORMAT
     from barnabas_cli.held_log import HeldLog
 
-    check_ports([WantedPort(port, "--port"), *_admin_ports(admin_port, 1)])
     _write_files(security)
     held = HeldLog(LOG_FORMAT)
     logging.basicConfig(level=logging.INFO, handlers=[held])
@@ -201,7 +204,10 @@ def _run_one(
 
     def on_ready(server: Server) -> None:
         held.show()
+        if security is not None:  # not before: of --port 0 nobody knew the number
+            replace(security, bootstrap=f"{HOST}:{server.port}").write_client_files()
         click.echo(_greeting(server.port, admin_port, data, security=security))
+        console.start(f"{HOST}:{server.port}", _properties_file(security))
         if declared is not None:
             # The broker's loop runs it, and cancels it where the broker stops before it is done.
             address = f"{HOST}:{server.port}"
@@ -212,41 +218,60 @@ def _run_one(
     except START_ERRORS as error:
         held.drop()
         raise CommandError(f"the broker cannot run: {error}") from error
+    finally:
+        console.stop()
     sys.exit(exit_code)
+
+
+def _admin_port_beside(port: int, brokers: int) -> int:
+    """The first admin port where none was said. Raises: UsageError."""
+    if not port:
+        return free_port(partial(_admin_ports, count=brokers))
+    admin_port = port + ADMIN_PORT - KAFKA_PORT
+    if admin_port + brokers - 1 > PORT_MAX:
+        raise click.UsageError(f"Say which --admin-port goes with port {port}.")
+    return admin_port
 
 
 def _admin_ports(first: int, count: int) -> list[WantedPort]:
     return [WantedPort(first + number, "--admin-port") for number in range(count) if first > 0]
 
 
-def _run_cluster(cluster: DevCluster, declared: Loaded | None) -> NoReturn:
-    from barnabas_cli.dev_cluster import ports_of, run
+def _properties_file(security: DevSecurity | None) -> Path | None:
+    return None if security is None else security.client_properties
 
-    check_ports(
-        [*ports_of(cluster.port, cluster.count), *_admin_ports(cluster.admin_port, cluster.count)]
-    )
+
+def _run_cluster(cluster: DevCluster, declared: Loaded | None, console: DevConsole) -> NoReturn:
+    from barnabas_cli.dev_cluster import run
+
     _write_files(cluster.security)
+    if cluster.security is not None:
+        cluster.security.write_client_files()
     greeting = _greeting(
         cluster.port, cluster.admin_port, cluster.data, cluster.count, security=cluster.security
     )
 
     async def on_ready() -> None:
         click.echo(greeting)
+        console.start(cluster.bootstrap, _properties_file(cluster.security))
         if declared is not None:
             await _make_topics(cluster.bootstrap, declared, cluster.security)
 
-    run(cluster, on_ready)
+    try:
+        run(cluster, on_ready)
+    finally:
+        console.stop()
 
 
 def _write_files(security: DevSecurity | None) -> None:
-    """Make the files of --secure. Raises: CommandError where those that are there are no use."""
+    """Make what brokers need for --secure. Raises: CommandError where what is there is no use."""
     if security is None:
         return
     from barnabas_cli.dev_security import now
     from barnabas_operator.certificates.pem import CertificateError
 
     try:
-        security.write(now())
+        security.write_broker_files(now())
     except CertificateError as error:
         raise CommandError(f"{security.folder} cannot be used: {error}") from error
 

@@ -62,11 +62,20 @@ class DevSecurity:
 
     def write(self, now: datetime) -> None:
         """Make what is missing, and renew what is about to end or says where something was."""
+        self.write_broker_files(now)
+        self.write_client_files()
+
+    def write_broker_files(self, now: datetime) -> None:
+        """Make or renew what brokers are started with, which has no ports in it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         authority = self._authority(now)
         for number in range(self.count):
             self._certificate(authority, number, now)
+        self._password()
+
+    def write_client_files(self) -> None:
+        """Write what clients are given, with the addresses of the brokers."""
         password = self._password()
         _write(self.client_properties, self._client_properties(password))
         _write(self.folder / "librdkafka.conf", self._librdkafka_settings(password))

@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from barnabas_cli.output import counted
+
 ADMIN_PORT = 9644
 DRAIN_SECONDS = 60
 _MARGIN_SECONDS = 10
@@ -49,7 +51,7 @@ def drain(admin_port: int, admin_socket: str | None, seconds: int) -> None:
     """Move leaderships away from this machine's broker, which keeps serving."""
     at = admin_socket or admin_port
     told = _post(at, f"/drain?timeout={seconds}", seconds + _MARGIN_SECONDS)
-    click.echo(f"{told['phase']}, leading {told['leaders']} partitions")
+    click.echo(f"{told['phase']}, leading {counted(told['leaders'], 'partition')}")
 
 
 @click.command("undrain")

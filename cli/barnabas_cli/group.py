@@ -11,6 +11,7 @@ import click
 
 from barnabas_cli.completion import complete_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.diagnosis import behind_text, with_watch, write_diagnosis
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, given_options, require_groups, with_confirmation
 from barnabas_cli.output import Column, Output, counted, with_output
@@ -44,6 +45,7 @@ _PARTITION_COLUMNS = (
     Column(title="COMMITTED", field="committed", is_right=True),
     Column(title="END", field="end_offset", is_right=True),
     Column(title="LAG", field="lag", is_right=True, style=lambda lag: "yellow" if lag else None),
+    Column(title="BEHIND", field="lag_seconds", is_right=True, text=behind_text),
     Column(title="CLIENT", field="client"),
     Column(title="HOST", field="host"),
     Column(title="MEMBER", field="member"),
@@ -112,17 +114,23 @@ def list_groups(
 @command.command("describe")
 @click.argument("groups", nargs=-1, required=True, shell_complete=complete_groups)
 @click.option("--members", "with_members", is_flag=True, help="Show members instead of partitions.")
+@with_watch
 @with_output
 @with_connection
 def describe(
-    groups: tuple[str, ...], with_members: bool, connection: Connection, output: Output
+    groups: tuple[str, ...],
+    with_members: bool,
+    watch_ms: int,
+    connection: Connection,
+    output: Output,
 ) -> None:
-    """Show the committed offsets, lag and members of groups."""
-    from barnabas_cli.group_facts import group_details
+    """Show the committed offsets, lag and members of groups, and why one does not get on."""
+    from barnabas_client.env import SystemClock
+    from barnabas_client.facts.group_facts import group_details
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         await require_groups(admin, groups)
-        return await group_details(admin, groups)
+        return await group_details(admin, groups, SystemClock(), watch_ms=watch_ms)
 
     answer = connection.run_admin(work)
     if not output.is_table:
@@ -132,6 +140,7 @@ def describe(
         if number:
             click.echo()
         click.echo(_headline(group))
+        write_diagnosis("group", group)
         if with_members:
             is_assigned = group["group_epoch"] is not None
             columns = (*_MEMBER_COLUMNS, *(_EPOCH_COLUMNS if is_assigned else ()))
@@ -237,11 +246,11 @@ def reset(
     The group must have no members. What was committed before is kept in a file, and the command
     that brings it back is printed.
     """
-    from barnabas_cli.group_offsets_reset import Wanted, run_reset
+    from barnabas_cli.group_offsets_reset import run_reset, wanted_from_options
 
     given = given_options(targets)
     if len(given) != 1:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
         raise click.UsageError(f"Give exactly one of {names}.")
-    wanted = Wanted.from_options(next(iter(given.items())), scopes)
+    wanted = wanted_from_options(next(iter(given.items())), scopes)
     run_reset(connection, output, group, wanted, execute=execute, undo_file=undo_file)

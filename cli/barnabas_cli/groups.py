@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from barnabas_cli.failures import INTERRUPTED, OUTPUT_CLOSED, describe
-from barnabas_cli.suggestions import hint
+from barnabas_protocol.settings.suggestions import hint
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class Invocation:
     bootstrap_servers: str | None = None
     command_config: str | None = None
     profile: str | None = None
+    color: bool | None = None
+    """As click's context has it; an error is told after the context's end."""
 
 
 class NearestGroup(click.Group):
@@ -85,7 +87,10 @@ class RootGroup(LazyGroup):
         **extra: Any,
     ) -> Any:
         """Run the command line; always ends with SystemExit."""
-        invocation = Invocation(is_debugging=os.environ.get("BARNABAS_DEBUG", "") not in ("", "0"))
+        invocation = Invocation(
+            is_debugging=os.environ.get("BARNABAS_DEBUG", "") not in ("", "0"),
+            color=False if os.environ.get("NO_COLOR") else None,
+        )
         try:
             code = super().main(
                 args,
@@ -123,7 +128,8 @@ def _fail(error: Exception, invocation: Invocation) -> NoReturn:
         click.echo(error.format_message(), err=True)
         sys.exit(error.exit_code)
     message, code = describe(error)
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {message}", err=True)
+    word = click.style("Error:", fg="red", bold=True)
+    click.echo(f"{word} {message}", err=True, color=invocation.color)
     sys.exit(code)
 
 

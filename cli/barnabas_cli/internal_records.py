@@ -1,58 +1,34 @@
-"""Decodes records of the internal topics to plain data. Pure.
+"""Decodes records of all internal topics to plain data: those of the metadata log, too. Pure.
 
-Covers `__consumer_offsets` (groups of all kinds, committed offsets), `__transaction_state`,
-`__share_group_state` and Barnabas's own `__cluster_metadata`. Not here: what the fields mean for a
-coordinator.
+Not here: the coordinators' topics (`barnabas_client.facts.internal_records`).
 
-Source: formats.md 10 and 11: keys begin with an int16 type, values with an int16 version.
 Invariant: what cannot be read is shown as such and never stops the reader.
 """
 
 from __future__ import annotations
 
-import importlib
 import struct
-from enum import Enum
-from functools import lru_cache
 from typing import Any
 
-from barnabas_protocol.codec import decode
-from barnabas_protocol.consumer_protocol import decode_assignment, decode_subscription
+from barnabas_client.facts import internal_records
+from barnabas_client.facts.internal_records import plain
 from barnabas_protocol.errors import ParseError
-from barnabas_protocol.ids import ZERO_UUID, uuid_to_text
 from barnabas_protocol.records.record import Record
 
-_INT16 = struct.Struct(">h")
-_MESSAGES = "barnabas_protocol.messages.records_"
-_MODULES = {
-    "__consumer_offsets": ("consumer_offsets", "share_group", "streams_group"),
-    "__transaction_state": ("transaction_state",),
-    "__share_group_state": ("share_state",),
-}
 _METADATA_TOPIC = "__cluster_metadata"
-_TRANSACTION_STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
 
 
 def is_internal(topic: str) -> bool:
     """Whether records of the topic can be told in words."""
-    return topic in _MODULES or topic == _METADATA_TOPIC
+    return topic == _METADATA_TOPIC or internal_records.is_internal(topic)
 
 
 def describe_record(topic: str, record: Record) -> dict[str, Any]:
     """The fields of a record of an internal topic: `type`, `key` and `value` (None: deleted)."""
+    if topic != _METADATA_TOPIC:
+        return internal_records.describe_record(topic, record)
     try:
-        if topic == _METADATA_TOPIC:
-            return _metadata(record)
-        return _coordinator(topic, record)
+        return _metadata(record)
     except (ParseError, struct.error, IndexError, UnicodeDecodeError) as error:
         return {"type": f"unreadable: {error}"}
 
@@ -63,91 +39,7 @@ def _metadata(record: Record) -> dict[str, Any]:
     decoded = decode_metadata(record.value)
     if decoded is None:
         return {"type": "unknown"}
-    value = _plain(decoded)
+    value = plain(decoded)
     value.pop("type_number", None)
     value.pop("version", None)
     return {"type": type(decoded).__name__, "value": value}
-
-
-def _coordinator(topic: str, record: Record) -> dict[str, Any]:
-    (record_type,) = _INT16.unpack_from(record.key or b"")
-    pair = _classes(topic).get(record_type)
-    if pair is None:
-        return {"type": f"unknown ({record_type})"}
-    key_class, value_class = pair
-    key, _ = decode(key_class, record.key or b"", 0, 2)
-    described: dict[str, Any] = {
-        "type": key_class.__name__.removesuffix("Key"),
-        "key": _plain(key),
-        "value": None,
-    }
-    if record.value is not None:
-        (version,) = _INT16.unpack_from(record.value)
-        versions = value_class.__versions__
-        if not versions[0] <= version <= versions[1]:
-            described["value"] = f"of unknown version {version}"
-        else:
-            value, _ = decode(value_class, record.value, version, 2)
-            described["value"] = _worded(_plain(value))
-    return described
-
-
-@lru_cache
-def _classes(topic: str) -> dict[int, tuple[Any, Any]]:
-    """Record type -> classes of key and value; the type stands in the key class's description."""
-    classes: dict[int, tuple[Any, Any]] = {}
-    for suffix in _MODULES[topic]:
-        module = importlib.import_module(_MESSAGES + suffix)
-        for name, key_class in vars(module).items():
-            if not name.endswith("Key") or not (key_class.__doc__ or "").startswith("Key of"):
-                continue
-            number = int(key_class.__doc__.rstrip(".").rpartition(" ")[2])
-            classes[number] = key_class, getattr(module, name.removesuffix("Key") + "Value")
-    return classes
-
-
-def _worded(value: dict[str, Any]) -> dict[str, Any]:
-    """Numbers and blobs that have a meaning of their own in words."""
-    status = value.get("transaction_status")
-    if isinstance(status, int) and 0 <= status < len(_TRANSACTION_STATES):
-        value["transaction_status"] = _TRANSACTION_STATES[status]
-    if value.get("protocol_type") == "consumer":
-        for member in value.get("members") or ():
-            for field, read in (
-                ("subscription", decode_subscription),
-                ("assignment", decode_assignment),
-            ):
-                member[field] = _blob(read, bytes.fromhex(member[field]))
-    return value
-
-
-def _blob(read: Any, data: bytes) -> Any:
-    if not data:
-        return None
-    try:
-        return _plain(read(data))
-    except ParseError:
-        return data.hex()
-
-
-def _plain(value: Any) -> Any:
-    """The same value in what JSON has; bytes as hexadecimal digits, ids as Kafka prints them."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value.name if isinstance(value, Enum) else value
-        case bytes() | bytearray() | memoryview():
-            raw = bytes(value)
-            if len(raw) == len(ZERO_UUID):
-                return uuid_to_text(raw)
-            return raw.hex()
-        case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_plain(item) for item in value]
-    fields = getattr(type(value), "__fields__", None)
-    if fields is not None:
-        return {field.name: _plain(getattr(value, field.name)) for field in fields}
-    names = getattr(type(value), "__dataclass_fields__", None)
-    if names is not None:
-        return {name: _plain(getattr(value, name)) for name in names}
-    return str(value)

@@ -24,15 +24,15 @@ from barnabas_broker.log.import_directory import (
     ImportRefusedError,
     import_partition,
     inspect_partition,
-    latest_leader_epoch,
 )
 from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.manager.log_identity import IdentityError
 from barnabas_broker.log.properties_files import META_PROPERTIES_FILE
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION
+from barnabas_broker.offline.found_topic import found_topic
 from barnabas_broker.offline.stopped_broker import stopped_broker
+from barnabas_cli.output import counted
 from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.ids import ZERO_UUID
 
 
 def import_partitions(
@@ -58,8 +58,8 @@ def import_partitions(
             yield _import(disk, partition, ids[partition.topic_partition.topic], str(data))
         asyncio.run(_adopt(config, topics))
         for topic in topics:
-            count = len(topic.latest_leader_epochs)
-            yield f"topic {topic.name} with {count} partitions is ready for the broker's next start"
+            count = counted(len(topic.latest_leader_epochs), "partition")
+            yield f"topic {topic.name} with {count} is ready for the broker's next start"
             if overrides["retention.ms"] == "-1":
                 yield (
                     f"it keeps all records: set its retention by `barnabas config set topic"
@@ -111,18 +111,8 @@ def _group(
         ids = {partition.topic_id for partition in partitions.values()}
         if len(ids) > 1:
             raise ImportRefusedError(f"{name}: the partitions have different topic ids")
-        topic_id = ids.pop()
-        topics.append(
-            FoundTopic(
-                name=name,
-                topic_id=SystemRandom().uuid() if topic_id == ZERO_UUID else topic_id,
-                latest_leader_epochs=[
-                    latest_leader_epoch(disk, partitions[number].path)
-                    for number in range(len(partitions))
-                ],
-                settings=settings,
-            )
-        )
+        folders = [partitions[number].path for number in range(len(partitions))]
+        topics.append(found_topic(disk, name, ids.pop(), folders, settings))
     return topics
 
 
@@ -145,7 +135,8 @@ def _import(disk: RealDisk, found: FoundPartition, topic_id: bytes, data: str) -
     )
     name, number = found.topic_partition
     line = (
-        f"{name}-{number}: {found.record_count} records in {found.segment_count} segments, "
+        f"{name}-{number}: {counted(found.record_count, 'record')} in "
+        f"{counted(found.segment_count, 'segment')}, "
         f"offsets {found.log_start_offset} to {imported.log_end_offset}"
     )
     if imported.aborted_count:

@@ -16,9 +16,9 @@ import click
 
 from barnabas_cli.failures import FAILED, CommandError
 from barnabas_cli.internal_records import describe_record, is_internal
-from barnabas_cli.moments import moment_text
 from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted, printable
 from barnabas_cli.segment_inspection import SegmentReport, inspect_segment
+from barnabas_client.facts.moments import moment_text
 from barnabas_protocol.errors import ParseError
 from barnabas_protocol.records.batch import BatchHeader
 from barnabas_protocol.records.compression import Compression

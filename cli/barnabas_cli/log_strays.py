@@ -25,7 +25,6 @@ from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.env.randomness import SystemRandom
 from barnabas_broker.log.errors import CorruptionError
-from barnabas_broker.log.import_directory import latest_leader_epoch
 from barnabas_broker.log.manager.log_directory import LogDirectoryLockedError
 from barnabas_broker.log.manager.log_identity import IdentityError
 from barnabas_broker.log.manager.strays import (
@@ -38,13 +37,14 @@ from barnabas_broker.log.manager.strays import (
 from barnabas_broker.log.properties_files import LOCK_FILE, META_PROPERTIES_FILE
 from barnabas_broker.metadata.image import MetadataImage
 from barnabas_broker.metadata.metadata_log import METADATA_PARTITION, MetadataLogError
+from barnabas_broker.offline.found_topic import found_topic
 from barnabas_broker.offline.stopped_broker import recovered_metadata, stopped_broker
 from barnabas_cli.data_owner import given_to_owner
 from barnabas_cli.failures import CommandError
-from barnabas_cli.moments import moment_text
 from barnabas_cli.output import Column, Output, bytes_text
+from barnabas_client.facts.moments import moment_text
+from barnabas_client.facts.topic_facts import topic_id_text
 from barnabas_protocol.errors import KafkaError
-from barnabas_protocol.ids import ZERO_UUID, uuid_to_text
 
 _REFUSALS = (
     ArbiterError,
@@ -154,11 +154,19 @@ def _check_assigned(image: MetadataImage, stray: Stray, node_id: int) -> None:
     name, number = stray.topic_partition
     if topic.name != name or number >= len(topic.partitions):
         raise StrayRefusedError(f"{name}-{number} is no partition of the topic {topic.name}")
-    replicas = topic.partitions[number].replicas
+    partition = topic.partitions[number]
+    replicas = partition.replicas
+    in_sync = ", ".join(str(node) for node in partition.isr if node != node_id)
     if node_id not in replicas:
         raise StrayRefusedError(
             f"{name}-{number} is on brokers {', '.join(map(str, replicas))}, not on this one:"
             " reassign it here first, or delete the stray"
+        )
+    if in_sync:
+        # What was deleted since is nowhere any more, not even as a tombstone: it would come back.
+        raise StrayRefusedError(
+            f"{name}-{number} is in sync on brokers {in_sync}: delete the stray, the broker copies"
+            " the partition from there"
         )
 
 
@@ -173,14 +181,8 @@ def _topic(disk: RealDisk, name: str, strays: dict[int, Stray]) -> FoundTopic:
         raise StrayRefusedError(f"{name}: the partitions are of different topics of that name")
     if not all(stray.is_name_whole for stray in strays.values()):
         raise StrayRefusedError(f"{name}: the topic's whole name is not known any more")
-    topic_id = ids.pop()
-    return FoundTopic(
-        name=name,
-        topic_id=SystemRandom().uuid() if topic_id == ZERO_UUID else topic_id,
-        latest_leader_epochs=[
-            latest_leader_epoch(disk, strays[number].path) for number in range(len(strays))
-        ],
-    )
+    folders = [strays[number].path for number in range(len(strays))]
+    return found_topic(disk, name, ids.pop(), folders)
 
 
 async def _adopt(config: BrokerConfig, topics: Sequence[FoundTopic]) -> None:
@@ -195,7 +197,7 @@ def _row(disk: RealDisk, stray: Stray) -> dict[str, Any]:
     path = Path(stray.path)
     return {
         "partition": "{}-{}".format(*stray.topic_partition),
-        "topic_id": None if stray.topic_id == ZERO_UUID else uuid_to_text(stray.topic_id),
+        "topic_id": topic_id_text(stray.topic_id),
         "size_bytes": sum(file.stat().st_size for file in path.iterdir() if file.is_file()),
         "put_aside": moment_text(stray.put_aside_ms) if stray.put_aside_ms else None,
         "reason": stray.reason or None,

@@ -8,37 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas_cli.failures import FAILED, CommandError
-from barnabas_cli.suggestions import hint
-from barnabas_protocol.settings.durations import parse_duration_ms
-from barnabas_protocol.settings.sizes import parse_size
+from barnabas_protocol.settings.suggestions import hint
+from barnabas_protocol.settings.units import without_unit
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
     from barnabas_client.admin.values.configs import ConfigResource
-    from barnabas_client.admin.values.topics import TopicDescription
     from barnabas_client.errors import BarnabasError
-
-
-async def describe_topics(admin: Admin, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """The topics of these names. Raises: CommandError naming the nearest of an unknown one."""
-    from barnabas_client.errors import NotFoundError
-
-    described = await admin.topics.describe(names)
-    for name, error in described.errors.items():
-        if isinstance(error, NotFoundError):
-            known = [listing.name for listing in await admin.topics.list()]
-            raise CommandError(f"No such topic '{name}'.{hint(name, known)}") from error
-    return described.unwrap()
-
-
-def check_partitions(topic: TopicDescription, numbers: Iterable[int]) -> None:
-    """Refuse numbers of partitions that the topic does not have. Raises: CommandError."""
-    missing = set(numbers) - topic.partitions.keys()
-    if missing:
-        raise CommandError(
-            f"'{topic.name}' has no partition {min(missing)}: there are 0 to"
-            f" {max(topic.partitions)}"
-        )
 
 
 async def require_groups(admin: Admin, group_ids: Sequence[str]) -> None:
@@ -52,6 +28,7 @@ async def require_groups(admin: Admin, group_ids: Sequence[str]) -> None:
 async def require_share_groups(admin: Admin, group_ids: Sequence[str]) -> None:
     """Check that the groups exist and are share groups. Raises: CommandError; as above."""
     from barnabas_client.admin.values.groups import GroupType
+    from barnabas_client.facts.command_lines import command_line
 
     listed = {listing.group_id: listing for listing in await admin.groups.list()}
     shared = {name for name, listing in listed.items() if listing.type is GroupType.SHARE}
@@ -59,9 +36,8 @@ async def require_share_groups(admin: Admin, group_ids: Sequence[str]) -> None:
         if group_id in shared:
             continue
         if group_id in listed:
-            raise CommandError(
-                f"'{group_id}' is no share group: see 'barnabas group describe {group_id}'"
-            )
+            describe = command_line("group describe", group_id)
+            raise CommandError(f"'{group_id}' is no share group: see '{describe}'")
         raise CommandError(f"No such share group '{group_id}'.{hint(group_id, shared)}")
 
 
@@ -112,23 +88,13 @@ def setting_values(settings: Sequence[str], option: str) -> dict[str, str]:
 
     Raises: click.UsageError.
     """
-    return {
-        key: _without_unit(key, value, option)
-        for key, value in key_values(settings, option).items()
-    }
-
-
-def _without_unit(key: str, value: str, option: str) -> str:
-    if not any(letter.isalpha() for letter in value):
-        return value
-    try:
-        if key.endswith(".ms"):
-            return str(parse_duration_ms(value))
-        if key.endswith(".bytes"):
-            return str(parse_size(value))
-    except ValueError as error:
-        raise click.UsageError(f"{option} {key}: {error}") from None
-    return value
+    values = {}
+    for key, value in key_values(settings, option).items():
+        try:
+            values[key] = without_unit(key, value)
+        except ValueError as error:
+            raise click.UsageError(f"{option} {key}: {error}") from None
+    return values
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

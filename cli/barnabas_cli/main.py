@@ -3,9 +3,24 @@
 One module per noun, imported when it is used, so that the others cost nothing.
 """
 
-import click
+import signal
+import threading
 
-from barnabas_cli.groups import Invocation, RootGroup
+# Importing takes a twentieth of a second, in which Ctrl-C would show a traceback; the command
+# itself answers to it. Only the main thread may say what a signal does.
+_shows_traceback = (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+)
+if _shows_traceback:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import click  # noqa: E402
+
+from barnabas_cli.groups import Invocation, RootGroup  # noqa: E402
+
+if _shows_traceback:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 COMMANDS = {
     "acl": ("barnabas_cli.acl", "ACLs: list, explain, create, delete."),
@@ -14,6 +29,7 @@ COMMANDS = {
     "cluster": ("barnabas_cli.cluster", "The cluster: brokers, health, features."),
     "completion": ("barnabas_cli.completion", "Complete commands and names in the shell."),
     "config": ("barnabas_cli.config", "Settings of topics, brokers, groups and clients."),
+    "console": ("barnabas_cli.console", "The web page about a cluster."),
     "consume": ("barnabas_cli.consume", "Read records from a topic."),
     "dev": ("barnabas_cli.dev", "Run a broker on this machine without configuration."),
     "diff": ("barnabas_cli.apply:diff", "Show what 'apply' would change."),
@@ -72,6 +88,7 @@ def main(
     invocation.bootstrap_servers = bootstrap_servers
     invocation.command_config = command_config
     invocation.profile = profile
+    invocation.color = context.color
 
 
 if __name__ == "__main__":

@@ -95,40 +95,44 @@ def command(
         "max_block_ms": connection.timeout_ms,
     }
 
-    async def work() -> tuple[int, bool]:
-        is_new = await _is_new(connection, topic, yes=yes)
+    async def work() -> tuple[int, str | None]:
+        novelty = await _novelty(connection, topic, yes=yes)
         async with connection.producer(**settings) as producer:
             with _source(path) as (lines, advance):
                 count = await _send_lines(producer, topic, partition, line_format, lines, advance)
-                return count, is_new
+                return count, novelty
 
-    count, is_new = connection.run(work)
-    if is_new:
-        click.echo(f"Topic {topic} is new: created with the broker's defaults", err=True)
+    count, novelty = connection.run(work)
+    if novelty is not None:
+        click.echo(novelty, err=True)
     click.echo(f"{counted(count, 'record')} written to {topic}", err=True)
 
 
-async def _is_new(connection: Connection, topic: str, *, yes: bool) -> bool:
-    """Whether there is no such topic yet; on a terminal a name near another's is asked about.
+async def _novelty(connection: Connection, topic: str, *, yes: bool) -> str | None:
+    """What is to be told of a topic that there is not yet; None of one that is there.
 
-    Raises: click.Abort where the answer is no.
+    On a terminal a name near another's is asked about. Raises: click.Abort where the answer is no.
     """
     from barnabas_client.errors import AuthorizationError, NotFoundError
 
+    novelty = f"Topic {topic} is new: created with the broker's defaults"
     async with connection.admin() as admin:
         described = await admin.topics.describe([topic])
         if not isinstance(described.errors.get(topic), NotFoundError):
-            return False
-        if yes or not sys.stdin.isatty():
-            return True
+            return None
+        if yes:
+            return novelty
         try:
             near = nearest(topic, [listing.name for listing in await admin.topics.list()])
         except AuthorizationError:
-            return True
-    if near is not None:
+            return novelty
+    if near is None:
+        return novelty
+    if sys.stdin.isatty():
         question = f"There is no topic '{topic}', but '{near}'. Create '{topic}'?"
         click.confirm(question, abort=True, err=True)
-    return True
+        return novelty
+    return f"{novelty}. Did you mean '{near}'?"
 
 
 class _Acknowledgements:

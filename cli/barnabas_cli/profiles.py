@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas_cli.failures import CommandError
-from barnabas_cli.suggestions import hint
+from barnabas_protocol.settings.suggestions import hint
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 _PROFILES: Final = "profiles"

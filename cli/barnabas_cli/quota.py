@@ -12,6 +12,7 @@ from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import key_values
 from barnabas_cli.output import Column, Output, with_output
+from barnabas_client.facts.access_facts import quota_rows
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -50,8 +51,9 @@ def command() -> None:
 
     Of users and clients: producer_byte_rate and consumer_byte_rate, in bytes a second;
     request_percentage, of the time of a broker; controller_mutation_rate, in partitions made and
-    removed a second. Of addresses: connection_creation_rate, in connections a second. All are for
-    each broker. The most special one holds: of a user with a client id, of a user, of a client id.
+    removed a second. Of addresses: connection_creation_rate, in connections a second. All but
+    controller_mutation_rate are for each broker. The most special one holds: of a user with a
+    client id, of a user, of a client id.
     """
 
 
@@ -64,20 +66,8 @@ def list_quotas(
     user: str | None, client_id: str | None, connection: Connection, output: Output
 ) -> None:
     """List quotas; options choose those of a user or a client id."""
-    wanted = {"user": user, "client-id": client_id}
-
-    async def work(admin: Admin) -> list[dict[str, Any]]:
-        return [
-            {"entity": str(entity), "quota": key, "value": value}
-            for entity, values in sorted((await admin.quotas.list()).items(), key=str)
-            if all(
-                name is None or dict(entity.components).get(kind) == name
-                for kind, name in wanted.items()
-            )
-            for key, value in sorted(values.items())
-        ]
-
-    output.rows(connection.run_admin(work), _COLUMNS, empty="There are no quotas.")
+    rows = connection.run_admin(lambda admin: quota_rows(admin, user=user, client_id=client_id))
+    output.rows(rows, _COLUMNS, empty="There are no quotas.")
 
 
 @command.command("set")

@@ -13,16 +13,16 @@ import click
 
 from barnabas_cli.completion import complete_share_groups, complete_topics
 from barnabas_cli.connection import Connection, with_connection
+from barnabas_cli.diagnosis import behind_text, with_watch, write_diagnosis
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import (
     confirm,
-    describe_topics,
     given_options,
     require_share_groups,
     with_confirmation,
 )
 from barnabas_cli.output import Column, Output, counted, with_output
-from barnabas_cli.record_format import NAMES
+from barnabas_client.facts.record_format import NAMES
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -48,6 +48,7 @@ _OFFSET_COLUMNS = (
     Column(title="START", field="start_offset", is_right=True),
     Column(title="END", field="end_offset", is_right=True),
     Column(title="LAG", field="lag", is_right=True, style=lambda lag: "yellow" if lag else None),
+    Column(title="BEHIND", field="lag_seconds", is_right=True, text=behind_text),
     Column(title="CLIENTS", field="clients"),
 )
 
@@ -84,11 +85,14 @@ def list_groups(states: tuple[str, ...], connection: Connection, output: Output)
 
 @command.command("describe")
 @click.argument("groups", nargs=-1, required=True, shell_complete=complete_share_groups)
+@with_watch
 @with_output
 @with_connection
-def describe(groups: tuple[str, ...], connection: Connection, output: Output) -> None:
-    """Show state, lag and members of share groups."""
-    answer = connection.run_admin(lambda admin: _details(admin, groups))
+def describe(
+    groups: tuple[str, ...], watch_ms: int, connection: Connection, output: Output
+) -> None:
+    """Show state, lag and members of share groups, and why one does not get on."""
+    answer = connection.run_admin(lambda admin: _details(admin, groups, watch_ms))
     if not output.is_table:
         output.data(answer)
         return
@@ -96,6 +100,7 @@ def describe(groups: tuple[str, ...], connection: Connection, output: Output) ->
         if number:
             click.echo()
         click.echo(_headline(group))
+        write_diagnosis("share", group)
         output.rows(group["members"], _MEMBER_COLUMNS, empty="  no members")
 
 
@@ -106,19 +111,23 @@ def describe(groups: tuple[str, ...], connection: Connection, output: Output) ->
 def show_offsets(groups: tuple[str, ...], connection: Connection, output: Output) -> None:
     """Show where share groups are in each partition: start, end and lag.
 
-    START is the first record that is not yet processed; a partition without one was not read.
+    All records before START are processed, and some behind it may be: LAG counts those that are
+    not. A partition without START was not read.
     """
-    from barnabas_cli.share_facts import offset_rows
+    from barnabas_client.facts.share_facts import offset_rows
 
     rows = offset_rows(connection.run_admin(lambda admin: _details(admin, groups)))
     output.rows(rows, _OFFSET_COLUMNS, empty="There are no offsets.")
 
 
-async def _details(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
-    from barnabas_cli.share_facts import share_group_details
+async def _details(
+    admin: Admin, groups: tuple[str, ...], watch_ms: int = 0
+) -> list[dict[str, Any]]:
+    from barnabas_client.env import SystemClock
+    from barnabas_client.facts.share_facts import share_group_details
 
     await require_share_groups(admin, groups)
-    return await share_group_details(admin, groups)
+    return await share_group_details(admin, groups, SystemClock(), watch_ms=watch_ms)
 
 
 def _headline(group: dict[str, Any]) -> str:
@@ -215,7 +224,7 @@ def reset(
     The group must have no members. Where it was before is kept in a file, and the command that
     brings it back is printed. Records from there on are delivered again, also accepted ones.
     """
-    from barnabas_cli.group_offsets_reset import SHARE_GROUP, Wanted, run_reset
+    from barnabas_cli.group_offsets_reset import SHARE_GROUP, run_reset, wanted_from_options
 
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run exclude each other.")
@@ -223,7 +232,7 @@ def reset(
     if len(given) != 1:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in targets)
         raise click.UsageError(f"Give exactly one of {names}.")
-    wanted = Wanted.from_options(next(iter(given.items())), scopes)
+    wanted = wanted_from_options(next(iter(given.items())), scopes)
     run_reset(
         connection, output, group, wanted, execute=execute, undo_file=undo_file, kind=SHARE_GROUP
     )
@@ -290,6 +299,8 @@ def consume(
         raise click.UsageError(str(error)) from None
 
     async def work() -> int:
+        from barnabas_client.facts.topic_facts import describe_topics
+
         async with connection.admin() as admin:
             await describe_topics(admin, topics)
         async with connection.share_consumer(

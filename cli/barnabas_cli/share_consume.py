@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barnabas_cli.record_format import as_data, renderer
 from barnabas_client.consumer.records import ConsumerRecord
+from barnabas_client.facts.record_format import as_data, renderer
 from barnabas_client.share.records import AcknowledgeType, ShareRecord
 
 if TYPE_CHECKING:

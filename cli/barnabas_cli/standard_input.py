@@ -1,4 +1,4 @@
-"""Lines of the standard input as they come, without blocking the loop and without delaying Ctrl-C.
+"""The standard input: its lines as they come, or its end, without blocking the loop or Ctrl-C.
 
 A daemon thread reads the descriptor, because terminals, pipes and files can all be waited for that
 way and a blocked read must not keep the process alive. Invariant: at most CHUNKS_MAX chunks wait.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
+import sys
 import threading
 from collections.abc import AsyncIterator
 
@@ -41,3 +43,15 @@ async def lines_of(descriptor: int) -> AsyncIterator[bytes]:
             yield line + b"\n"
     if rest:
         yield rest
+
+
+def terminate_at_its_end() -> None:
+    """Have this process end as by SIGTERM when its standard input does."""
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(sys.stdin.fileno(), CHUNK_BYTES):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=read, name="end of the standard input", daemon=True).start()

@@ -15,7 +15,6 @@ from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import (
     check_setting_names,
     confirm,
-    describe_topics,
     explain_topic_settings,
     setting_values,
     with_confirmation,
@@ -24,6 +23,7 @@ from barnabas_cli.output import Column, Output, bad_if_any, bytes_text, counted,
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
+    from barnabas_protocol.ids import Uuid
 
 _LIST_COLUMNS = (
     Column(title="TOPIC", field="topic"),
@@ -62,7 +62,7 @@ def command() -> None:
 @with_connection
 def list_topics(with_internal: bool, connection: Connection, output: Output) -> None:
     """List topics with the health of their partitions."""
-    from barnabas_cli.topic_facts import summary
+    from barnabas_client.facts.topic_facts import summary
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         listings = await admin.topics.list(include_internal=with_internal)
@@ -79,10 +79,10 @@ def list_topics(with_internal: bool, connection: Connection, output: Output) -> 
 @with_connection
 def describe(topics: tuple[str, ...], connection: Connection, output: Output) -> None:
     """Show partitions with leaders, replicas, offsets and sizes, and the topic's own settings."""
-    from barnabas_cli import topic_facts
+    from barnabas_client.facts import topic_facts
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
-        return await topic_facts.details(admin, await describe_topics(admin, topics))
+        return await topic_facts.details(admin, await topic_facts.describe_topics(admin, topics))
 
     answer = connection.run_admin(work)
     if not output.is_table:
@@ -195,6 +195,7 @@ def alter(
 
     async def work(admin: Admin) -> None:
         from barnabas_client.admin.values.configs import ConfigChange, ConfigResource
+        from barnabas_client.facts.topic_facts import describe_topics
 
         await describe_topics(admin, [topic])
         await check_setting_names(admin, ConfigResource.topic(topic), [*configs, *deleted])
@@ -222,14 +223,24 @@ def delete(
 ) -> None:
     """Delete topics with all their records."""
 
-    async def find(admin: Admin) -> list[str]:
+    async def find(admin: Admin) -> dict[str, Uuid]:
+        from barnabas_client.facts.topic_facts import describe_topics
+
         if if_exists:
-            known = {listing.name for listing in await admin.topics.list(include_internal=True)}
-            return [topic for topic in topics if topic in known]
-        return list(await describe_topics(admin, topics))
+            listed = await admin.topics.list(include_internal=True)
+            known = {listing.name: listing.topic_id for listing in listed}
+            return {topic: known[topic] for topic in topics if topic in known}
+        described = await describe_topics(admin, topics)
+        return {topic.name: topic.topic_id for topic in described.values()}
 
     async def work(admin: Admin) -> None:
-        (await admin.topics.delete(found)).unwrap()
+        from barnabas_protocol.ids import ZERO_UUID
+
+        if is_confirmed or ZERO_UUID in found.values():
+            (await admin.topics.delete(found)).unwrap()
+            return
+        # What was asked about may have been made anew before the answer: that stays.
+        (await admin.topics.delete_by_id(found.values())).unwrap()
 
     found = connection.run_admin(find)
     if not found:

@@ -10,10 +10,11 @@ from barnabas_cli.completion import complete_topics, complete_transactional_ids
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import CommandError
 from barnabas_cli.groups import NearestGroup
-from barnabas_cli.lookups import confirm, describe_topics, with_confirmation
-from barnabas_cli.moments import moment_text
+from barnabas_cli.lookups import confirm, with_confirmation
 from barnabas_cli.output import Column, Output, counted, with_output
-from barnabas_cli.suggestions import hint
+from barnabas_client.facts.moments import moment_text
+from barnabas_client.facts.transaction_facts import description_data, listing_data
+from barnabas_protocol.settings.suggestions import hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,14 +89,10 @@ def list_transactions(
             longer_than_ms=longer_than_ms,
             transactional_id_pattern=pattern,
         )
-        return [
-            {
-                "transactional_id": one.transactional_id,
-                "state": str(one.state),
-                "producer_id": one.producer_id,
-            }
-            for one in listed
-        ]
+        if longer_than_ms is not None:
+            # Brokers count those that have nothing open as open since ever.
+            listed = tuple(one for one in listed if one.state is not TransactionState.EMPTY)
+        return [listing_data(one) for one in listed]
 
     output.rows(connection.run_admin(work), _LIST_COLUMNS, empty="There are no transactional ids.")
 
@@ -112,22 +109,7 @@ def describe(transactional_ids: tuple[str, ...], connection: Connection, output:
     async def work(admin: Admin) -> list[dict[str, Any]]:
         await _require(admin, transactional_ids)
         described = (await admin.transactions.describe(transactional_ids)).unwrap()
-        return [
-            {
-                "transactional_id": name,
-                "state": str(described[name].state),
-                "producer_id": described[name].producer_id,
-                "producer_epoch": described[name].producer_epoch,
-                "coordinator": described[name].coordinator_id,
-                "timeout_ms": described[name].timeout_ms,
-                "started_at": moment_text(described[name].started_at_ms),
-                "partitions": [
-                    {"topic": place.topic, "partition": place.partition}
-                    for place in sorted(described[name].partitions)
-                ],
-            }
-            for name in transactional_ids
-        ]
+        return [description_data(name, described[name]) for name in transactional_ids]
 
     rows = connection.run_admin(work)
     if not output.is_table:
@@ -267,6 +249,7 @@ async def _find_hanging(
     admin: Admin, topics: Sequence[str], older_than_ms: int
 ) -> Sequence[HangingTransaction]:
     from barnabas_client.env import SystemClock
+    from barnabas_client.facts.topic_facts import describe_topics
     from barnabas_protocol.ids import TopicPartition
 
     names = topics or [listing.name for listing in await admin.topics.list()]

@@ -18,7 +18,9 @@ from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, with_confirmation
 from barnabas_cli.output import Column, Output, with_output
 from barnabas_cli.passwords import with_password
-from barnabas_cli.suggestions import hint
+from barnabas_client.facts.access_facts import credential_data, user_rows
+from barnabas_client.facts.command_lines import command_line
+from barnabas_protocol.settings.suggestions import hint
 
 if TYPE_CHECKING:
     from barnabas_client.admin.admin import Admin
@@ -55,15 +57,7 @@ def command() -> None:
 def list_users(connection: Connection, output: Output) -> None:
     """List users with their mechanisms."""
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
-        users = (await admin.scram.describe()).unwrap()
-        return [
-            {"user": user, **_data(credential)}
-            for user, credentials in sorted(users.items())
-            for credential in credentials
-        ]
-
-    output.rows(connection.run_admin(work), _COLUMNS, empty="There are no users.")
+    output.rows(connection.run_admin(user_rows), _COLUMNS, empty="There are no users.")
 
 
 @command.command("describe")
@@ -106,7 +100,7 @@ def create(
         if await _credential(admin, user, mechanism) is not None:
             raise CommandError(
                 f"{user} can log in with {mechanism} already: change the password with"
-                f" 'barnabas user rotate {user}'"
+                f" '{command_line('user rotate', user)}'"
             )
         await _store(admin, _upsertion(user, mechanism, password, iterations))
 
@@ -134,7 +128,8 @@ def rotate(
         async with connection.admin() as admin:
             if await _credential(admin, user, mechanism) is None:
                 raise CommandError(
-                    f"{user} has no {mechanism} password: 'barnabas user create {user}' makes one"
+                    f"{user} has no {mechanism} password:"
+                    f" '{command_line('user create', user)}' makes one"
                 )
             known = await salt_of(connection, mechanism, user)
             change = _upsertion(
@@ -199,11 +194,6 @@ def _mechanism(name: str) -> ScramMechanism:
     from barnabas_client.admin.values.scram import ScramMechanism
 
     return ScramMechanism[name.removeprefix("SCRAM-").replace("-", "_")]
-
-
-def _data(credential: ScramCredential) -> dict[str, Any]:
-    name = credential.mechanism.name.replace("_", "-")
-    return {"mechanism": f"SCRAM-{name}", "iterations": credential.iterations}
 
 
 def _credential_text(data: dict[str, Any]) -> str:
@@ -291,5 +281,5 @@ async def _described(admin: Admin, user: str) -> dict[str, Any]:
         ]
     except (AuthorizationError, UnsupportedError):
         quotas = None
-    credentials = [_data(one) for one in outcomes.unwrap()[user]]
+    credentials = [credential_data(one) for one in outcomes.unwrap()[user]]
     return {"user": user, "credentials": credentials, "acls": acls, "quotas": quotas}

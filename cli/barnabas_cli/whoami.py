@@ -7,9 +7,6 @@ make another one of it; of a token it is a claim, by default the subject.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +39,8 @@ def command(connection: Connection, output: Output) -> None:
 
 
 async def _found(admin: Admin, connection: Connection) -> dict[str, Any]:
-    from barnabas_client.config import AdminSettings
-
     described = await admin.cluster.describe(include_authorized_operations=True)
-    settings = AdminSettings.create(
-        {"bootstrap_servers": connection.bootstrap_servers, **connection.settings}
-    )
+    settings = connection.admin_settings()
     principal, by = principal_of(settings)
     operations = described.authorized_operations
     return {
@@ -63,9 +56,12 @@ async def _found(admin: Admin, connection: Connection) -> dict[str, Any]:
 
 def principal_of(settings: AdminSettings) -> tuple[str, str]:
     """The principal that the settings lead to, and by what."""
+    from barnabas_protocol.web_tokens.web_token import shown_subject
+
     protocol = settings.security_protocol
     if settings.uses_sasl and settings.sasl_oauthbearer_token_file is not None:
-        subject = _subject(settings.sasl_oauthbearer_token_file)
+        token = Path(settings.sasl_oauthbearer_token_file).read_text(encoding="utf-8")
+        subject = shown_subject(token.strip())
         return f"User:{subject or '(the subject of the token)'}", f"a token, {protocol}"
     if settings.uses_sasl and settings.sasl_username is not None:
         return f"User:{settings.sasl_username}", f"{settings.sasl_mechanism}, {protocol}"
@@ -76,19 +72,6 @@ def principal_of(settings: AdminSettings) -> tuple[str, str]:
         name = _subject_of_certificate(certificate)
         return f"User:{name}", "a certificate, unless the brokers' mapping rules rename it"
     return ANONYMOUS, f"nothing, {protocol}"
-
-
-def _subject(path: str) -> str | None:
-    """The subject of a JWT, which brokers verify; None of another kind of token."""
-    parts = Path(path).read_text(encoding="utf-8").strip().split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (binascii.Error, ValueError):
-        return None
-    subject = claims.get("sub") if isinstance(claims, dict) else None
-    return subject if isinstance(subject, str) else None
 
 
 def _subject_of_certificate(text: str) -> str:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from barnabas_cli import topic as topic_command
+from barnabas_cli.main import main
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
 from tests.support.in_process_broker import DEADLINE_SECONDS
@@ -93,7 +96,9 @@ def test_a_new_topic_is_said_and_a_near_name_is_asked_about(
     assert (code, f"Topic {topic}y is new" in shown) == (0, True), shown
     written = piped(bootstrap, b"one\n", "produce", f"{topic}z")
     assert written.returncode == 0
-    assert f"Topic {topic}z is new" in written.stderr.decode()
+    told = written.stderr.decode()
+    assert f"Topic {topic}z is new" in told
+    assert "Did you mean '" in told, "a typing mistake of a script"
 
 
 def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
@@ -129,6 +134,24 @@ def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
     assert "such as 500ms, 90s, 1h30m" in wrong
     assert cli.run("topic", "delete", name, "--yes").stdout == f"deleted {name}\n"
     assert cli.run("topic", "delete", name, "--if-exists", "-y").stdout == "nothing to delete\n"
+
+
+def test_what_is_made_anew_before_the_answer_is_not_deleted(
+    bootstrap: str, cli: CommandLine, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question was about another topic of that name."""
+
+    def confirm(question: str, *, is_confirmed: bool) -> None:
+        if not is_confirmed:
+            cli.run("topic", "delete", topic, "--yes")
+            cli.run("topic", "create", topic, "--partitions", "1")
+
+    monkeypatch.setattr(topic_command, "confirm", confirm)
+    result = CliRunner().invoke(main, ["topic", "delete", topic, "-b", bootstrap])
+    assert result.exit_code == 1, result.output
+    becomes(
+        lambda: [len(one["partition_list"]) for one in cli.json("topic", "describe", topic)], [1]
+    )
 
 
 def test_lines_become_records_and_records_lines(

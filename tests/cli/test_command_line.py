@@ -1,6 +1,7 @@
 """The command line itself: wrong words, help, colours, completion, how failures end."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 from barnabas_cli.group import STATES
 from barnabas_cli.main import COMMANDS
 from barnabas_cli.output import Column, bytes_text, plain, table_lines
-from barnabas_cli.suggestions import hint, nearest
 from barnabas_client.admin import GroupState
+from barnabas_protocol.settings.suggestions import hint, nearest
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
 from tests.support.processes import free_port
@@ -81,6 +82,15 @@ def test_a_cluster_that_is_not_there_is_told_at_once_with_what_to_do() -> None:
     )
 
 
+def test_a_name_that_does_not_resolve_is_told() -> None:
+    """Issue 21: looking for a broker there would be in vain."""
+    error = CommandLine("no-such-host.invalid:9092,127.0.0.1:1").error("topic", "list")
+    assert error.startswith(
+        "no broker responds at no-such-host.invalid:9092,127.0.0.1:1"
+        " (the name no-such-host.invalid does not resolve): start one"
+    )
+
+
 def test_debug_shows_where_an_error_comes_from() -> None:
     for arguments in (["topic", "list", "--debug"], ["--debug", "topic", "list"]):
         result = CommandLine(NOWHERE).run(*arguments, code=1)
@@ -100,6 +110,30 @@ def test_the_address_in_a_properties_file_is_used(tmp_path: Path) -> None:
     path.write_text("bootstrap.servers=127.0.0.1:3\nretry.backof.ms=4\n")
     error = CommandLine().error("topic", "list", "--command-config", str(path))
     assert "retry" in error or "127.0.0.1:3" in error
+
+
+def test_ctrl_c_while_the_command_is_being_imported_shows_no_traceback() -> None:
+    """Who presses it at once has mistyped something, and wants no lesson about imports."""
+    program = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+import barnabas_cli.main
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+    after = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import barnabas_cli.main
+print(signal.getsignal(signal.SIGINT))
+"""
+    done = subprocess.run([sys.executable, "-c", after], capture_output=True, text=True)
+    assert "default_int_handler" in done.stdout
 
 
 def test_scripts_must_say_yes_before_something_is_deleted() -> None:

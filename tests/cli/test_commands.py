@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from barnabas_cli.main import main
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.broker_requests import (
     batch,
@@ -34,7 +35,7 @@ def test_an_imported_partition_serves_its_records_under_its_id(tmp_path: Path) -
         "log", "import", str(tmp_path / "source" / "orders-0"), "--data", str(tmp_path / "target")
     )
     assert result.exit_code == 0, result.output
-    assert "orders-0: 1 records" in result.output
+    assert "orders-0: 1 record in 1 segment, " in result.output
 
     async def check() -> None:
         async with (
@@ -124,6 +125,38 @@ def test_an_imported_topic_is_led_above_every_epoch_in_its_batches(tmp_path: Pat
     (source / "leader-epoch-checkpoint").write_text("0\n1\n1 0\n")
     assert barnabas("log", "import", str(source), "--data", str(tmp_path / "data")).exit_code == 0
     assert imported_log(tmp_path / "data")[2] >= 5
+
+
+def test_a_new_producer_gets_no_id_that_an_imported_log_knows(tmp_path: Path) -> None:
+    """Another cluster gave them out: the first batch of a producer with such an id was taken for
+    a repeated one, acknowledged and not there."""
+
+    async def write(data: Path, value: bytes) -> int:
+        async with (
+            running_broker(data) as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            await topic_id_of(client)
+            new = await client.call(
+                ApiKey.INIT_PRODUCER_ID,
+                4,
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+            )
+            first = batch(
+                value,
+                producer_id=new.producer_id,
+                producer_epoch=new.producer_epoch,
+                base_sequence=0,
+            )
+            response = await produced(client, 9, produce_request(first))
+            assert response.error_code == 0
+            return int(response.base_offset)
+
+    source, target = tmp_path / "source", tmp_path / "target"
+    assert asyncio.run(write(source, b"of another cluster")) == 0
+    assert barnabas("log", "import", str(source / "orders-0"), "--data", str(target)).exit_code == 0
+    assert asyncio.run(write(target, b"of this one")) == 1
+    assert imported_log(target)[1] == 2
 
 
 def test_a_compacted_topic_with_a_gap_between_segments_is_imported(tmp_path: Path) -> None:

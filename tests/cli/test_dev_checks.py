@@ -1,15 +1,19 @@
 """`barnabas dev`: what keeps brokers from starting is one line with the way out."""
 
 import os
+import pty
 import re
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from barnabas_cli.dev import ADMIN_PORT, KAFKA_PORT
 from barnabas_cli.dev_checks import WantedPort, check_folder, check_ports, free_port
 from barnabas_cli.dev_cluster import ports_of
+from barnabas_cli.dev_console import DISTANCE
 from barnabas_cli.failures import CommandError
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
@@ -38,6 +42,43 @@ def test_a_port_in_use_is_told_with_who_has_it_and_what_to_do(tmp_path: Path) ->
             "--data", str(tmp_path / "three"), code=1,
         )  # fmt: skip
         assert len(error.splitlines()) == 1
+
+
+def test_the_console_s_port_is_no_matter_where_the_brokers_is_in_use(tmp_path: Path) -> None:
+    """A second start by mistake finds both taken: it is told of one cause, once."""
+    away = ADMIN_PORT - KAFKA_PORT - DISTANCE
+    first = free_port(lambda port: [WantedPort(port, ""), WantedPort(port + away, "")])
+    with socket.socket() as taken, socket.socket() as console:
+        for one, port in ((taken, first), (console, first + away)):
+            one.bind(("127.0.0.1", port))
+            one.listen()
+        data = str(tmp_path / "data")
+        error = CommandLine().error("dev", "--port", str(first), "--data", data, code=1)
+    assert f"port {first} is in use" in error
+    assert len(error.splitlines()) == 1
+
+
+def test_on_a_terminal_a_broker_that_cannot_run_says_so_as_every_command_does(
+    tmp_path: Path,
+) -> None:
+    """In a pod it is a line of the log, from which the operator takes the cause."""
+    config = tmp_path / "broker.properties"
+    config.write_text("num.partitons=1\n")
+    command = [str(barnabas_command()), "broker", "--config", str(config)]
+    reader, terminal = pty.openpty()
+    try:
+        plain = {**os.environ, "NO_COLOR": "1"}
+        shown = subprocess.run(command, stderr=terminal, env=plain, timeout=60, check=False)
+        assert shown.returncode == 1
+        line = os.read(reader, 10_000).decode()
+    finally:
+        os.close(terminal)
+        os.close(reader)
+    assert line.splitlines() == [
+        "Error: the broker cannot run: unknown setting num.partitons; did you mean num.partitions?"
+    ]
+    logged = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert " CRITICAL barnabas_broker.__main__: the broker cannot run: " in logged.stderr
 
 
 def test_a_port_without_a_listener_is_free_and_so_are_those_that_go_with_it() -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.metadata.records import PartitionRecord
+from barnabas_broker.offline.stopped_broker import stopped_broker
 from barnabas_cli.main import main
 from barnabas_protocol.api import ApiKey
 from tests.broker.broker_requests import fetch_request, topic_id_of
@@ -118,3 +121,36 @@ def test_a_partition_that_the_broker_has_again_is_not_restored(tmp_path: Path) -
     assert result.exit_code == 1
     assert "already exists" in result.output
     assert len(names(data)) == 1
+
+
+def assign(data: Path, topic_id: bytes, *, here: bool) -> None:
+    """Say in the metadata that broker 7 leads the partition, in sync alone; `here`: or will be."""
+
+    async def run() -> None:
+        config = BrokerConfig.parse({"log.dirs": str(data)})
+        async with stopped_broker(config) as (control, logs):
+            replicas = (logs.node_id, 7) if here else (7,)
+            state = PartitionRecord(topic_id, 0, replicas, (7,), 7, 5, 5)
+            await control.controller.submit(lambda image: ([state], None))
+
+    asyncio.run(run())
+
+
+def test_a_stray_does_not_take_the_place_of_what_is_copied_from_a_leader(tmp_path: Path) -> None:
+    """While it was away the others may have dropped the tombstones of keys that it still has:
+    they would be there again once it leads."""
+    data = tmp_path / "data"
+    topic_id = written(data)
+    assign(data, topic_id, here=False)
+
+    async def start() -> None:
+        async with running_broker(data):
+            pass
+
+    asyncio.run(start())
+    (name,) = names(data)
+    assign(data, topic_id, here=True)
+    result = strays("restore", name, "--data", str(data))
+    assert result.exit_code == 1
+    assert "orders-0 is in sync on brokers 7" in result.output
+    assert names(data) == [name]

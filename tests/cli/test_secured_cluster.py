@@ -56,9 +56,9 @@ def test_plain_and_scram_log_in_by_a_file_of_kafka_s_tools(
     root = login(tmp_path, "plain.PlainLoginModule", USERNAME, PASSWORD, "PLAIN")
     cli.run("topic", "create", "audited", "-p", "1", *address, root)
     cli.run("user", "create", "carol", "--password-file", "-", text="pw-1\n")
-    assert "user rotate carol" in cli.error("user", "create", "carol", "--password-file", root)
     made = {"user": "carol", "mechanism": "SCRAM-SHA-512", "iterations": 8192}
     wait_until(lambda: made in users(), DEADLINE_SECONDS, lambda: str(users()))
+    assert "user rotate carol" in cli.error("user", "create", "carol", "--password-file", root)
     carol = login(tmp_path, "scram.ScramLoginModule", "carol", "pw-1", "SCRAM-SHA-512")
     cli.run(
         "acl", "create", "carol", "describe", "read", "--resource", "topic", "--name", "audited"
