@@ -27,6 +27,7 @@ from barnabas_pipelines.errors import (
 )
 from barnabas_pipelines.jobs.settings import JobSettings
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
+from barnabas_protocol.settings.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from barnabas_client.admin import Admin
@@ -217,10 +218,12 @@ async def _topics(
 
 
 async def _described(admin: Admin, names: Collection[str]) -> Mapping[str, Any]:
-    try:
-        return (await admin.topics.describe(names)).unwrap()
-    except NotFoundError as error:
-        raise TopicGoneError(str(error)) from error
+    described = await admin.topics.describe(names)
+    for name, error in described.errors.items():
+        if isinstance(error, NotFoundError):
+            known = [listing.name for listing in await admin.topics.list()]
+            raise TopicGoneError(f"there is no topic {name}{did_you_mean(name, known)}") from error
+    return described.unwrap()
 
 
 def _id_text(topic_id: Any) -> str | None:
