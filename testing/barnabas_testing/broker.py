@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self
 
 READY_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 30.0
@@ -38,6 +39,9 @@ class Broker:
 
     with Broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    A secure one lets in who has its settings for clients, which are a super user's. They are there
+    for a plain one as well, so that a test need not know which it has.
     """
 
     def __init__(
@@ -46,9 +50,14 @@ class Broker:
         brokers: int = 1,
         settings: Mapping[str, str] | None = None,
         data: str | os.PathLike[str] | None = None,
+        secure: bool = False,
     ) -> None:
-        """Make one that is not started yet; `settings` are broker properties by Kafka's names."""
+        """Make one that is not started yet; `settings` are broker properties by Kafka's names.
+
+        A secure one takes clients by TLS and SCRAM-SHA-512 only, and asks them for rights.
+        """
         self.broker_count = brokers
+        self.is_secure = secure
         self.settings = dict(settings or {})
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._given = None if data is None else Path(data)
@@ -73,6 +82,42 @@ class Broker:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="barnabas-")
         return Path(self._folder.name)
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """What Java's clients, Spark's connector and Kafka's tools are configured with."""
+        if not self.is_secure:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self._client_file("client.properties")
+
+    @property
+    def librdkafka_settings(self) -> dict[str, str]:
+        """What confluent-kafka and all others that are built on librdkafka are configured with."""
+        if not self.is_secure:
+            return {"bootstrap.servers": self.bootstrap_servers}
+        return self._client_file("librdkafka.conf")
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """Keyword arguments of Barnabas' own clients: `Producer(**broker.client_settings)`."""
+        from barnabas_client.config.properties_file import client_settings_in
+
+        return client_settings_in(self.client_properties)
+
+    @property
+    def kafka_python_settings(self) -> dict[str, Any]:
+        """Keyword arguments of the clients of aiokafka and of kafka-python."""
+        settings = self.librdkafka_settings
+        found: dict[str, Any] = {"bootstrap_servers": settings["bootstrap.servers"].split(",")}
+        if self.is_secure:
+            found |= {
+                "security_protocol": settings["security.protocol"].upper(),
+                "sasl_mechanism": settings["sasl.mechanisms"],
+                "sasl_plain_username": settings["sasl.username"],
+                "sasl_plain_password": settings["sasl.password"],
+                "ssl_context": ssl.create_default_context(cafile=settings["ssl.ca.location"]),
+            }
+        return found
 
     @property
     def log(self) -> str:
@@ -159,10 +204,20 @@ class Broker:
             f"--brokers={self.broker_count}",
             f"--port={self._port}",
             "--admin-port=-1",
+            "--no-console",
             f"--data={self.data}",
             "--stop-on-eof",
+            *(["--secure"] if self.is_secure else []),
             *settings,
         ]
+
+    def _client_file(self, name: str) -> dict[str, str]:
+        """A file that a secure broker has written for its clients."""
+        from barnabas_client.config.properties_file import read_properties_file
+
+        if not self._port:
+            raise BrokerError("the broker was not started")
+        return read_properties_file(self.data / "secure" / name)
 
     def _read(self, printed: IO[str], ready: threading.Event) -> None:
         """Take what it prints, so that it never waits for a reader."""

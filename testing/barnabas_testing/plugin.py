@@ -20,6 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Settings for all fixtures, in the configuration of pytest."""
     parser.addini("barnabas_brokers", "How many brokers the fixtures start.", default="1")
     parser.addini(
+        "barnabas_secure",
+        "Whether clients of the fixtures' brokers need TLS, log-in and rights.",
+        type="bool",
+        default=False,
+    )
+    parser.addini(
         "barnabas_settings",
         "Broker properties, KEY=VALUE, one a line.",
         type="linelist",
@@ -30,7 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _running(config: pytest.Config) -> Iterator[Broker]:
     pairs = (line.partition("=") for line in config.getini("barnabas_settings"))
     settings = {key.strip(): value.strip() for key, _, value in pairs}
-    with Broker(brokers=int(config.getini("barnabas_brokers")), settings=settings) as broker:
+    with Broker(
+        brokers=int(config.getini("barnabas_brokers")),
+        settings=settings,
+        secure=config.getini("barnabas_secure"),
+    ) as broker:
         yield broker
 
 
@@ -56,13 +66,13 @@ def barnabas_broker_function(pytestconfig: pytest.Config) -> Iterator[Broker]:
 def barnabas_topic(barnabas_broker: Broker) -> str:
     """The name of a new topic with one partition, on the broker of the session."""
     name = f"test-{uuid.uuid4().hex[:12]}"
-    asyncio.run(_create(barnabas_broker.bootstrap_servers, name))
+    asyncio.run(_create(barnabas_broker, name))
     return name
 
 
-async def _create(bootstrap_servers: str, name: str) -> None:
+async def _create(broker: Broker, name: str) -> None:
     from barnabas_client.admin import Admin, NewTopic
 
-    async with Admin(bootstrap_servers) as admin:
+    async with Admin(**broker.client_settings) as admin:
         created = await admin.topics.create([NewTopic(name=name, partition_count=1)])
         created[name].unwrap()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas_client import BarnabasError
 from barnabas_client.admin import Admin
 from barnabas_testing import Broker, BrokerError
 from tests.support.in_process_broker import DEADLINE_SECONDS
@@ -16,11 +17,16 @@ from tests.support.waiting import wait_until
 
 
 async def topics_after(broker: Broker, create: str | None = None) -> list[str]:
-    async with Admin(broker.bootstrap_servers) as admin:
+    async with Admin(**broker.client_settings) as admin:
         if create is not None:
             from barnabas_client.admin import NewTopic
 
             (await admin.topics.create([NewTopic(name=create)])).unwrap()
+        return [listing.name for listing in await admin.topics.list()]
+
+
+async def topics_at(address: str) -> list[str]:
+    async with Admin(address, request_timeout_ms=5_000) as admin:
         return [listing.name for listing in await admin.topics.list()]
 
 
@@ -54,6 +60,32 @@ def test_several_are_a_cluster_and_a_given_folder_stays(tmp_path: Path) -> None:
         broker.start()
         assert asyncio.run(topics_after(broker, "wide")) == ["wide"]
     assert (tmp_path / "data" / "broker-2").is_dir()
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_a_secure_one_lets_in_who_has_its_settings(brokers: int) -> None:
+    """At ports that were not known beforehand, and after a restart with the same password."""
+    with Broker(secure=True, brokers=brokers) as broker:
+        assert asyncio.run(topics_after(broker, "kept")) == ["kept"]
+        before = broker.client_properties
+        broker.restart()
+        assert broker.client_properties == before
+        assert before["bootstrap.servers"] == broker.bootstrap_servers
+        assert asyncio.run(topics_after(broker)) == ["kept"]
+        with pytest.raises(BarnabasError, match="speaks TLS"):
+            asyncio.run(topics_at(broker.bootstrap_servers))
+
+
+def test_settings_for_clients_are_there_for_a_plain_one_as_well() -> None:
+    """A test that takes them there runs on both kinds."""
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+        assert broker.client_properties == {"bootstrap.servers": address}
+        assert broker.librdkafka_settings == {"bootstrap.servers": address}
+        assert broker.kafka_python_settings == {"bootstrap_servers": [address]}
+        assert broker.client_settings == {"bootstrap_servers": address}
+    with pytest.raises(BrokerError, match="was not started"):
+        _ = Broker(secure=True).librdkafka_settings
 
 
 def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
