@@ -3,6 +3,7 @@ cluster of three brokers. All are made when the first test asks for them.
 
     python -m pytest -m e2e tests/e2e
     python -m pytest -m "e2e and quick" tests/e2e    # some five minutes on a lab that is warm
+    SECURE=1 python -m pytest -m e2e tests/e2e       # with security: `support/security_mode.py`
 
 The tests of a session share `demo`, the cluster of brokers that the chart makes; each uses topics
 of its own, and leaves three brokers that are well. What takes a cluster apart makes one of its own.
@@ -22,6 +23,8 @@ from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images, provide_images
 from tests.e2e.support.kubectl import Kubectl
 from tests.e2e.support.release import Release
+from tests.e2e.support.secure_brokers import SecureBrokers
+from tests.e2e.support.topics import make_topic
 
 _FIGURES = pytest.StashKey[Figures]()
 HERE = Path(__file__).parent
@@ -77,8 +80,26 @@ def images(cluster: Cluster) -> Images:
 def release(cluster: Cluster, images: Images) -> Release:
     """The chart, installed or upgraded to what this tree holds, with the brokers `demo`."""
     release = Release(cluster, images, namespace="barnabas-e2e", name="demo")
+    # Secure Brokers are declared beside it.
+    release.values["rbac"] = {**release.values.get("rbac", {}), "security": True}
     release.provide()
     return release
+
+
+@pytest.fixture(scope="session")
+def secure(request: pytest.FixtureRequest, release: Release) -> Iterator[SecureBrokers]:
+    """Three brokers that were never plain, and the topic `orders.secure`."""
+    brokers = SecureBrokers(release.kubectl, "secure")
+    brokers.secure()
+    try:
+        brokers.until_settled()
+        make_topic(brokers.kubectl, "orders.secure", brokers, deletionPolicy="Delete")
+        yield brokers
+    finally:
+        if request.session.testsfailed:
+            print(brokers.describe())
+        brokers.kubectl.delete("topic", "orders.secure")
+        brokers.forget_all()
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from tests.e2e.support.figures import Figures
 from tests.e2e.support.helm import CHART, Helm
 from tests.e2e.support.images import Images, previous_images
 from tests.e2e.support.kubectl import Kubectl, KubectlError, is_ready, names
-from tests.e2e.support.release import Release, values_for
+from tests.e2e.support.release import Release, plain_values
 from tests.e2e.support.revisions import Revision, previous_revision
+from tests.e2e.support.security_mode import CHANGE_SECONDS
 from tests.e2e.support.topics import make_topic
 
 
@@ -87,9 +88,8 @@ def test_an_upgrade_from_the_previous_revision_goes_unnoticed(
     time under load; records, topics, groups and their offsets are those of before."""
     revision, older = previous
     release.forget()
-    values = values_for(older)
-    release.helm.install(release.name, values, chart=revision.chart)
-    release.until_ready()
+    release.helm.install(release.name, plain_values(older), chart=revision.chart)
+    release.until_installed()
     brokers = release.brokers
     client = ClientPod(namespace, older.broker, brokers.bootstrap).start()
     make_topic(namespace, "inherited", brokers, partitions=1)
@@ -106,7 +106,7 @@ def test_an_upgrade_from_the_previous_revision_goes_unnoticed(
                 all(brokers.uids().get(n, uid) != uid for n, uid in before.items())
                 and release.is_ready()
             ),
-            300,
+            CHANGE_SECONDS,
             release.describe,
         )
         figures.note("helm upgrade until all brokers are new and Ready", f"{watch.seconds():.0f} s")

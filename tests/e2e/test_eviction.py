@@ -1,15 +1,12 @@
 """`kubectl drain` of a node whose broker cannot be spared: refused with the reason, and let through
 when it can be. Without an operator nothing is held up."""
 
-import subprocess
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from tests.e2e.support.checked_load import checked
 from tests.e2e.support.client_pods import ClientPod, JavaLoad
-from tests.e2e.support.declared_brokers import SpareBrokers
+from tests.e2e.support.declared_brokers import SpareBrokers, ended
 from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images
 from tests.e2e.support.kubectl import Kubectl
@@ -17,31 +14,6 @@ from tests.e2e.support.release import Release
 from tests.e2e.support.topics import make_topic
 
 PARTITIONS = 6
-DRAIN_SECONDS = 240
-
-
-@contextmanager
-def draining(spare: SpareBrokers, node_id: int) -> Iterator[subprocess.Popen[str]]:
-    """`kubectl drain` of the node of a broker, of the brokers of this cluster only."""
-    node = spare.pod(node_id)["spec"]["nodeName"]
-    options = ["--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={DRAIN_SECONDS}s"]
-    command = spare.kubectl.command(
-        "drain", node, *options, f"--pod-selector=barnabas.dev/broker={spare.name}"
-    )
-    both = subprocess.STDOUT
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=both, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-            spare.kubectl.run("uncordon", node)
-
-
-def ended(process: subprocess.Popen[str]) -> str:
-    """All that it said, once it has ended well."""
-    said, _ = process.communicate(timeout=DRAIN_SECONDS + 30)
-    assert process.returncode == 0, said
-    return said
 
 
 def test_a_drain_waits_for_a_broker_that_cannot_be_spared(
@@ -60,7 +32,7 @@ def test_a_drain_waits_for_a_broker_that_cannot_be_spared(
         spare.declare(**spare.spec(maintenance={"park": [2]}))
         spare.kubectl.until(lambda: spare.phase(2) == "Parked", 120, spare.describe)
         uid = spare.uids()[0]
-        with draining(spare, 0) as drain:
+        with spare.draining(0) as drain:
             asked = spare.until_told(lambda told: _broker(told, 0).get("drainRequested"))
             assert _broker(asked, 0)["waitingOn"]
             events = spare.kubectl.list("events")
@@ -86,7 +58,7 @@ def test_a_drain_goes_on_when_no_operator_answers(
     uid = spare.uids()[1]
     release.stop_operator()
     try:
-        with draining(spare, 1) as drain:
+        with spare.draining(1) as drain:
             said = ended(drain)
         assert "evicted" in said
         spare.until_replaced(1, uid)

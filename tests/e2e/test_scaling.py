@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.e2e.support.checked_load import checked
 from tests.e2e.support.client_pods import ClientPod, JavaLoad, Stopwatch
-from tests.e2e.support.declared_brokers import ZONE, SpareBrokers
+from tests.e2e.support.declared_brokers import SpareBrokers
 from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images
 from tests.e2e.support.kubectl import Kubectl
@@ -61,16 +61,12 @@ def test_three_brokers_become_one_and_three_again(
 ) -> None:
     """The one that is left leads the control plane, also after a restart; then there are three
     again, and what follows the size does so on each of them."""
-    small = {
-        "storage": {"size": "1Gi"},
-        "rack": {"topologyKey": ZONE},
-        "config": {"offsets.topic.num.partitions": 6},
-    }
-    spare.declare(replicas=3, **small)
+    small = {"offsets.topic.num.partitions": 6}
+    spare.declare(**spare.spec(config=small))
     spare.until_settled()
     make_topic(namespace, "kept", spare, partitions=1, replicas=1)
     spare_client.barnabas("produce", "kept", text="written with three\n")
-    spare.declare(replicas=1, **small)
+    spare.declare(**spare.spec(replicas=1, config=small))
     spare.kubectl.until(lambda: spare.is_settled() and spare.pod(1) is None, 300, spare.describe)
     assert spare.told()["controller"] == 0
     spare_client.barnabas("topic", "create", "alone")
@@ -81,7 +77,7 @@ def test_three_brokers_become_one_and_three_again(
     # The Service had no other pod: the nodes learn of the new one a moment after it is ready.
     spare_client.until_reached()
     spare_client.barnabas("produce", "kept", text="written with one\n")
-    spare.declare(replicas=3, **small)
+    spare.declare(**spare.spec(config=small))
     spare.until_settled()
     spare_client.barnabas("topic", "create", "later")
     (later,) = json.loads(spare_client.barnabas("topic", "describe", "later", "-o", "json"))

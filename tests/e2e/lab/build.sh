@@ -1,6 +1,9 @@
 #!/bin/bash
 # Debian packages, binaries (CACHE/bin) and base images (CACHE/images). What is there and made
 # from the same inputs is not made again, so a second run takes about a second.
+#
+# build.sh certmanager: cert-manager's controller as well, and its definitions.
+# build.sh gateway-api: the definitions of Gateway API, of now and of before TLSRoute had v1.
 set -euo pipefail
 . "$(dirname "$0")/settings.sh"
 mkdir -p "$BIN" "$CACHE/images" "$CACHE/stamps"
@@ -61,7 +64,7 @@ toolchain() {
 GO=$(command -v go || true)
 if [ -z "$GO" ] || ! is_new_enough "$GO"; then GO=$(toolchain); fi
 
-# --- binaries, static: one module and so one build cache, but for CoreDNS, whose client-go is older
+# --- binaries, static: one module and so one build cache, but for those whose client-go is older
 build_binaries() { # FOLDER PACKAGE...
   local folder=$1 version x
   shift
@@ -85,10 +88,37 @@ if has_changed binaries "$(digest_of go/go.mod go/go.sum go/hyperkube go/pause g
     helm.sh/helm/v3/cmd/helm k8s.io/kubernetes/cmd/kubectl
   done_with binaries
 fi
-if has_changed coredns "$(digest_of go/coredns)" || file_is_missing "$BIN/coredns"; then
-  say "building coredns"
-  build_binaries go/coredns .
-  done_with coredns
+own_modules=(coredns policies)
+[[ " $* " != *" certmanager "* ]] || own_modules+=(certmanager)
+for own in "${own_modules[@]}"; do
+  if has_changed "$own" "$(digest_of "go/$own")" || file_is_missing "$BIN/$own"; then
+    say "building $own"
+    build_binaries "go/$own" .
+    done_with "$own"
+  fi
+done
+
+# --- definitions of others, out of their modules: CACHE/definitions/NAME
+definitions() { # NAME MODULE@VERSION FOLDER
+  local folder=$CACHE/definitions/$1
+  [ ! -d "$folder" ] || return 0
+  say "fetching the definitions $1"
+  mkdir -p "$folder.partial"
+  (cd "$CACHE" && "$GO" mod download -json "$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' > "$folder.partial/.module")
+  # Those of cert-manager are parts of a chart, with labels that are filled in there.
+  for file in "$(cat "$folder.partial/.module")/$3"/*.yaml; do
+    sed '/{{/d' "$file" > "$folder.partial/$(basename "$file")"
+  done
+  rm -f "$folder.partial/kustomization.yaml" "$folder.partial/.module"
+  mv "$folder.partial" "$folder"
+}
+if [[ " $* " = *" certmanager "* ]]; then
+  version=$(sed -n 's#^require github.com/cert-manager/cert-manager \(v.*\)#\1#p' "$LAB/go/certmanager/go.mod")
+  definitions cert-manager "github.com/cert-manager/cert-manager@$version" deploy/crds
+fi
+if [[ " $* " = *" gateway-api "* ]]; then
+  definitions gateway-api sigs.k8s.io/gateway-api@v1.5.0 config/crd/standard
+  definitions gateway-api-before sigs.k8s.io/gateway-api@v1.1.0 config/crd/experimental
 fi
 
 # --- images

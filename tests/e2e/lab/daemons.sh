@@ -27,6 +27,9 @@ command_of() {
     kube-proxy) COMMAND=("$hk" kube-proxy --kubeconfig "$KUBECONFIG" --hostname-override node1
       --proxy-mode iptables --cluster-cidr 10.244.0.0/24 --conntrack-max-per-core 0
       --oom-score-adj 0 --bind-address "$GATEWAY") ;;
+    policies) COMMAND=("$BIN/policies" "$KUBECONFIG" node1 10.96.0.0/16) ;;
+    certmanager) COMMAND=("$BIN/certmanager" --kubeconfig "$KUBECONFIG" --leader-elect=false
+      --cluster-resource-namespace default --metrics-listen-address 127.0.0.1:9402) ;;
     provisioner) COMMAND=("$BIN/provisioner" "$KUBECONFIG" "$STATE/volumes") ;;
     containerd[0-9]*) COMMAND=(containerd --config "$STATE/node${1#containerd}/containerd.toml") ;;
     kubelet[0-9]*)
@@ -63,7 +66,7 @@ stop_daemons() {
   done
   for pid in "${pids[@]}"; do
     for _ in $(seq 100); do kill -0 "$pid" 2> /dev/null || break; sleep 0.1; done
-    kill -9 "$pid" 2> /dev/null
+    kill -9 "$pid" 2> /dev/null || true
   done
   return 0
 }

@@ -7,7 +7,7 @@ set -uo pipefail
 
 started() { (cd "$STATE/pids" 2> /dev/null && ls -d $1 2> /dev/null); }  # unquoted: a pattern
 
-stop_daemons $(started 'kubelet*') kube-proxy provisioner kube-scheduler kube-controller-manager
+stop_daemons $(started 'kubelet*') kube-proxy policies certmanager provisioner kube-scheduler kube-controller-manager
 for folder in "$STATE"/node*/; do  # containers outlive their containerd
   ctr --address "$folder/run/containerd.sock" --namespace k8s.io tasks ls --quiet 2> /dev/null |
     xargs -r -P8 -I% ctr --address "$folder/run/containerd.sock" --namespace k8s.io tasks rm --force % \
@@ -22,6 +22,8 @@ pgrep -f -- "^[^ ]*containerd-shim.* -address $STATE/node" | xargs -r kill -9
 for family in iptables ip6tables; do
   "$family-save" 2> /dev/null | grep -vE 'KUBE-|CNI-' | "$family-restore"
 done
+for priority in 10244 10245; do ip rule del priority "$priority" 2> /dev/null || true; done
+ipset list -name 2> /dev/null | awk '/^(inet6:)?KUBE-/' | xargs -r -n1 ipset destroy
 find /sys/fs/cgroup/*/barnabas-lab /sys/fs/cgroup/barnabas-lab -depth -type d \
   -exec rmdir {} + 2> /dev/null || true # one of the two is not there
 # What pods have left: mounts, network namespaces, interfaces.

@@ -3,10 +3,17 @@
 # write it to the archive.
 # image.sh --oci NAME ARCHIVE BUILD-ARGUMENT...: the same as an archive of the Open Container Initiative.
 # image.sh --load ARCHIVE: import an archive on all nodes of the running cluster.
+# image.sh --tag NAME OTHER: another name for an image that all nodes have.
 set -euo pipefail
 . "$(dirname "$0")/settings.sh"
 if [ "$1" = --load ]; then
   load_image "$2"
+  exit
+fi
+if [ "$1" = --tag ]; then
+  for number in $(seq "$NODES"); do
+    ctr --address "$(socket_of "$number")" --namespace k8s.io images tag --force "$2" "$3" > /dev/null
+  done
   exit
 fi
 export_as=export_image

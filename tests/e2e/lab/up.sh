@@ -25,6 +25,15 @@ keep_here() { # CHAIN MATCH...
 }
 keep_here FORWARD -i barnabas-lab0 ! -o barnabas-lab0
 keep_here OUTPUT -d 10.96.0.0/16
+# kube-router lets packets of pods through before these rules are asked, so they have no route out.
+route_rule() { # PRIORITY SELECTOR...
+  local priority=$1
+  shift
+  ip rule del priority "$priority" 2> /dev/null || true
+  ip rule add priority "$priority" iif barnabas-lab0 "$@"
+}
+route_rule 10244 to 10.244.0.0/16 lookup main
+route_rule 10245 unreachable
 
 # --- certificates: one authority, the API server, and one super-user for people and daemons alike
 make_certificates() {
@@ -87,6 +96,8 @@ for number in $numbers; do
 done
 start_daemon kube-proxy
 start_daemon provisioner
+until_ok 60 "node1 is known" kubectl get node node1
+start_daemon policies
 
 # --- images and add-ons
 for archive in "$CACHE"/images/*.tar; do

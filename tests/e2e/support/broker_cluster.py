@@ -5,8 +5,20 @@ from typing import Any
 
 from tests.e2e.support.kubectl import Kubectl, KubectlError
 
-# Asked from within the pod, whose image has no curl: the admin port is not for everybody.
-_ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
+# Asked from within the pod, whose image has no curl: the admin port is not for everybody. With TLS
+# the metrics' token, which the pod mounts, opens it; the certificate names the Services.
+_ASK = """
+import http.client, pathlib, ssl, sys, urllib.request
+token = pathlib.Path("/etc/barnabas-tls/admin-token")
+try:
+    asked = urllib.request.urlopen(f"http://127.0.0.1:9644{sys.argv[1]}", timeout=5)
+except (OSError, http.client.HTTPException):
+    trusted = ssl.create_default_context(cafile="/etc/barnabas-tls/cluster-ca.crt")
+    named = {"Authorization": "Bearer " + token.read_text().strip()}
+    request = urllib.request.Request(f"https://localhost:9644{sys.argv[1]}", headers=named)
+    asked = urllib.request.urlopen(request, timeout=5, context=trusted)
+print(asked.read().decode())
+"""
 
 
 class BrokerCluster:
@@ -35,8 +47,7 @@ class BrokerCluster:
 
     def ask(self, node_id: int, path: str) -> str:
         """What the admin port of a broker answers."""
-        url = f"http://127.0.0.1:9644{path}"
-        return self.kubectl.execute(self.pod_name(node_id), "python3", "-c", _ASK, url)
+        return self.kubectl.execute(self.pod_name(node_id), "python3", "-c", _ASK, path)
 
     def status(self, node_id: int) -> dict[str, Any]:
         """`/status` of a broker."""

@@ -14,6 +14,7 @@ from tests.e2e.support.kubectl import Kubectl, KubectlError
 
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
 KEEP = {"e2e.barnabas.dev/keep": "true"}
+USER_HOME = "/etc/barnabas/user"
 
 
 def client_pod(
@@ -43,11 +44,29 @@ def client_pod(
         "spec": {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
-            "securityContext": {"runAsNonRoot": True, "runAsUser": 10001},
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 10001,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
             "containers": [container],
             "volumes": [{"name": "tmp", "emptyDir": {}}],
         },
     }
+
+
+def mount_user(pod: dict[str, Any], secret: str) -> None:
+    """Mount the Secret of a User where its files expect to be."""
+    mount_volume(pod, {"name": "user", "secret": {"secretName": secret}}, USER_HOME)
+
+
+def mount_volume(pod: dict[str, Any], volume: dict[str, Any], path: str) -> None:
+    """Mount a volume, to be read by the pod's user."""
+    spec = pod["spec"]
+    spec["securityContext"]["fsGroup"] = 10001
+    mount = {"name": volume["name"], "mountPath": path, "readOnly": True}
+    spec["containers"][0]["volumeMounts"].append(mount)
+    spec["volumes"].append(volume)
 
 
 class ClientPod:
@@ -57,7 +76,7 @@ class ClientPod:
         self, kubectl: Kubectl, image: str, bootstrap: str, name: str = "client", node: str = ""
     ) -> None:
         """A `node` is where the pod has to be."""
-        self._kubectl = kubectl
+        self.kubectl = kubectl
         self._image = image
         self._bootstrap = bootstrap
         self._node = node
@@ -68,13 +87,13 @@ class ClientPod:
         pod = client_pod(self.name, self._image, ["python3", "-c", waits])
         if self._node:
             pod["spec"]["nodeName"] = self._node
-        self._kubectl.apply(pod)
-        self._kubectl.wait_for("Ready", f"pod/{self.name}")
+        self.kubectl.apply(pod)
+        self.kubectl.wait_for("Ready", f"pod/{self.name}")
         return self
 
     def start_in(self, kubectl: Kubectl) -> "ClientPod":
         """The same in another namespace."""
-        name = f"{self.name}-{self._kubectl.namespace}"[:60]
+        name = f"{self.name}-{self.kubectl.namespace}"[:60]
         return ClientPod(kubectl, self._image, self._bootstrap, name).start()
 
     def topics_like(self, *prefixes: str) -> list[str]:
@@ -85,11 +104,11 @@ class ClientPod:
     def barnabas(self, *arguments: str, text: str | None = None) -> str:
         """What the command `barnabas` prints."""
         command = ["barnabas", *arguments, "--bootstrap-server", self._bootstrap]
-        return self._kubectl.execute(self.name, *command, text=text)
+        return self.kubectl.execute(self.name, *command, text=text)
 
     def python(self, script: str, *arguments: str, timeout_seconds: float = 180) -> str:
         """What a script of `tests/e2e/clients` prints."""
-        return self._kubectl.execute(
+        return self.kubectl.execute(
             self.name,
             "python3",
             "-",
@@ -99,11 +118,11 @@ class ClientPod:
             timeout_seconds=timeout_seconds,
         )
 
-    def reaches(self, host: str) -> bool:
-        """Whether somebody takes connections at port 9092 of a host."""
-        script = "import socket, sys; socket.create_connection((sys.argv[1], 9092), 3).close()"
+    def reaches(self, host: str, port: int = 9092) -> bool:
+        """Whether somebody takes connections at a port of a host."""
+        script = "import socket, sys; socket.create_connection((sys.argv[1], sys.argv[2]), 3)"
         try:
-            self._kubectl.execute(self.name, "python3", "-c", script, host)
+            self.kubectl.execute(self.name, "python3", "-c", script, host, str(port))
         except KubectlError:
             return False
         return True
@@ -111,7 +130,7 @@ class ClientPod:
     def until_reached(self, timeout_seconds: float = 60) -> None:
         """The address that clients begin with takes connections."""
         host = self._bootstrap.partition(":")[0]
-        self._kubectl.until(
+        self.kubectl.until(
             lambda: self.reaches(host), timeout_seconds, lambda: f"{host} takes no connection"
         )
 
@@ -122,7 +141,7 @@ class ClientPod:
 
     def until_healthy(self, timeout_seconds: float = 120) -> None:
         """All brokers serve, and no partition lacks a replica."""
-        self._kubectl.until(
+        self.kubectl.until(
             lambda: self.health()["health"] == "healthy",
             timeout_seconds,
             lambda: json.dumps(self.health(), indent=1),
@@ -137,7 +156,7 @@ class ClientPod:
         return found
 
     def remove(self) -> None:
-        self._kubectl.delete("pod", self.name)
+        self.kubectl.delete("pod", self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +183,14 @@ class Fared:
 class JavaLoad:
     """Java's producer with its defaults, at a steady rate."""
 
-    def __init__(self, kubectl: Kubectl, image: str, bootstrap: str, topic: str) -> None:
+    def __init__(
+        self, kubectl: Kubectl, image: str, bootstrap: str, topic: str, *, user: str = ""
+    ) -> None:
+        """It logs in with the Secret of a `user`, if there is one."""
         self._kubectl = kubectl
         self._image = image
         self._bootstrap = bootstrap
+        self._user = user
         self.topic = topic
         self.name = f"load-{topic}"
 
@@ -177,6 +200,9 @@ class JavaLoad:
         arguments = ["MeasuredLoad", *words]
         pod = client_pod(self.name, self._image)
         image_entry = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx192m"]
+        if self._user:
+            arguments.append(f"{USER_HOME}/client.properties")
+            mount_user(pod, self._user)
         pod["spec"]["containers"][0]["command"] = [*image_entry, *arguments]
         self._kubectl.apply(pod)
         self._kubectl.wait_for("Ready", f"pod/{self.name}")
@@ -214,6 +240,71 @@ class JavaLoad:
     def _has_ended(self) -> bool:
         listed = self._kubectl.execute(self.name, "ls", "/tmp").split()
         return "summary.json" in listed
+
+
+class SteadyExchange:
+    """Our clients, which produce and consume all the time and log in again and again."""
+
+    def __init__(
+        self, kubectl: Kubectl, image: str, topic: str, name: str, secret: str, *, group: str = ""
+    ) -> None:
+        """In a group of the pod's name, unless another one is given."""
+        self._kubectl = kubectl
+        script = (CLIENTS / "steady_exchange.py").read_text()
+        arguments = [f"{USER_HOME}/client.properties", topic, group or name]
+        self._pod = client_pod(name, image, ["python3", "-c", script, *arguments])
+        mount_user(self._pod, secret)
+        self.name = name
+
+    def start(self) -> "SteadyExchange":
+        """Returns when the first records are read."""
+        self._kubectl.apply(self._pod)
+        self._kubectl.wait_for("Ready", f"pod/{self.name}")
+        self._kubectl.until(
+            lambda: self.figures().get("acknowledged", 0) > 10,
+            120,
+            lambda: self._kubectl.logs(self.name),
+        )
+        return self
+
+    def figures(self) -> dict[str, int]:
+        """What was done so far, empty before it is known."""
+        told: dict[str, int] = json.loads(self.read("/tmp/figures") or "{}")
+        return told
+
+    def read(self, path: str) -> str:
+        """A file in the pod, whose image has no shell; empty where there is none."""
+        script = (
+            "import pathlib, sys; file = pathlib.Path(sys.argv[1]);"
+            " print(file.read_text() if file.exists() else '', end='')"
+        )
+        return self._kubectl.execute(self.name, "python3", "-c", script, path)
+
+    def goes_on(self, timeout_seconds: float = 60, more: int = 10) -> None:
+        """Returns when so many more log-ins were tried."""
+        wanted = self.figures().get("log_ins", 0) + more
+        self._kubectl.until(
+            lambda: self.figures().get("log_ins", 0) >= wanted,
+            timeout_seconds,
+            lambda: self._kubectl.logs(self.name, "--tail=20"),
+        )
+
+    def end(self) -> dict[str, int]:
+        """What was done, when all that was acknowledged is read. Fails if anything failed."""
+        script = "import pathlib; pathlib.Path('/tmp/stop').touch()"
+        self._kubectl.execute(self.name, "python3", "-c", script)
+        self._kubectl.wait_for_phase(self.name, "Succeeded")
+        # Among them are also lines that the clients log.
+        lines = self._kubectl.logs(self.name).splitlines()
+        failures = [line for line in lines if line.startswith('{"failure"')]
+        assert failures == [], "\n".join(failures[:20])
+        (last,) = [line for line in lines if line.startswith('{"acknowledged"')]
+        figures: dict[str, int] = json.loads(last)
+        assert figures["unread"] == 0, figures
+        return figures
+
+    def remove(self) -> None:
+        self._kubectl.delete("pod", self.name)
 
 
 class Stopwatch:

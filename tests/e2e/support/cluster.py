@@ -39,6 +39,16 @@ class Cluster:
         assert self.state is not None
         return self.state / "audit.log"
 
+    def build(self, *extras: str) -> None:
+        """Make what only some tests want: `build.sh` tells what there is."""
+        assert self.is_lab
+        run_script("build.sh", *extras, timeout_seconds=BUILD_SECONDS)
+
+    def definitions(self, name: str) -> Path:
+        """The folder with the definitions of others that `build.sh` has fetched."""
+        assert self.cache is not None
+        return self.cache / "definitions" / name
+
     def daemon(self, action: str, *daemons: str) -> None:
         """`stop`, `kill` or `start` daemons of the lab."""
         assert self.is_lab

@@ -4,14 +4,23 @@ The resource is applied whole each time, so what a test leaves out goes back to 
 """
 
 import json
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests.e2e.support.broker_cluster import BrokerCluster
 from tests.e2e.support.kubectl import is_ready
+from tests.e2e.support.security_mode import (
+    CHANGE_SECONDS,
+    IS_SECURE,
+    SECURITY,
+    is_as_secure_as_wanted,
+)
 from tests.e2e.support.topics import API_VERSION
 
 ZONE = "topology.kubernetes.io/zone"
+DRAIN_SECONDS = 240
 SPARE_CONFIG = {
     "offsets.topic.num.partitions": 6,
     "default.replication.factor": 3,
@@ -83,6 +92,22 @@ class DeclaredBrokers(BrokerCluster):
         """The volume claim of a broker, or None."""
         return self.kubectl.get("persistentvolumeclaim", f"data-{self.name}-{node_id}")
 
+    @contextmanager
+    def draining(self, node_id: int) -> Iterator[subprocess.Popen[str]]:
+        """`kubectl drain` of the node of a broker, of the brokers of this cluster only."""
+        node = self.pod(node_id)["spec"]["nodeName"]
+        options = ["--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={DRAIN_SECONDS}s"]
+        command = self.kubectl.command(
+            "drain", node, *options, f"--pod-selector=barnabas.dev/broker={self.name}"
+        )
+        both = subprocess.STDOUT
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=both, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+                self.kubectl.run("uncordon", node)
+
     def forget(self) -> None:
         """Delete the Broker, its pods, volumes and Lease."""
         self.kubectl.delete("broker", self.name)
@@ -101,6 +126,13 @@ class DeclaredBrokers(BrokerCluster):
         return f"{resource}\n{self.kubectl.describe_pods()}"
 
 
+def ended(process: subprocess.Popen[str]) -> str:
+    """All that a drain said, once it has ended well."""
+    said, _ = process.communicate(timeout=DRAIN_SECONDS + 30)
+    assert process.returncode == 0, said
+    return said
+
+
 class SpareBrokers(DeclaredBrokers):
     """Three brokers beside those of the chart, with which tests do what takes a cluster apart."""
 
@@ -111,10 +143,15 @@ class SpareBrokers(DeclaredBrokers):
             "storage": {"size": "1Gi"},
             "rack": {"topologyKey": ZONE},
             "config": SPARE_CONFIG,
+            **({"security": SECURITY} if IS_SECURE else {}),
             **more,
         }
 
     def provide(self) -> None:
-        """As they should be, and well."""
+        """As they should be, and well. New ones that are to be secure are plain at first."""
+        if IS_SECURE and self.resource() is None:
+            self.declare(**{**self.spec(), "security": {"enabled": False}})
+            self.until_settled()
         self.declare(**self.spec())
+        self.until_told(is_as_secure_as_wanted, CHANGE_SECONDS)
         self.until_settled()

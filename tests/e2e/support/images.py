@@ -23,8 +23,8 @@ from tests.support.java_tools import compile_java, maven_jars
 
 BAD_BROKER = REPOSITORY / "tests" / "e2e" / "images" / "bad-broker"
 JAVA_CLIENT = REPOSITORY / "tests" / "e2e" / "images" / "java-client"
-# What the Dockerfile copies.
-_SOURCES = (
+# What the Dockerfile copies, but for the pipelines.
+SOURCES = (
     "Dockerfile",
     "LICENSE",
     "NOTICE",
@@ -36,6 +36,7 @@ _SOURCES = (
     "client",
     "broker",
     "operator",
+    "console",
     "cli",
     "crds",
 )
@@ -125,7 +126,7 @@ def _build_arguments(tree: Path, target: str) -> list[str]:
 
 def _from_this_tree(target: str, *more_sources: str) -> ImageBuild:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--"]
-    files = run([*listed, *_SOURCES, *more_sources], directory=REPOSITORY).split()
+    files = run([*listed, *SOURCES, *more_sources], directory=REPOSITORY).split()
     tag = digest_of((REPOSITORY / name for name in files), target)
     return ImageBuild(
         name=f"localhost/barnabas-{target}:{tag}", arguments=_build_arguments(REPOSITORY, target)

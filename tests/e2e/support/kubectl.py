@@ -3,6 +3,7 @@
 One object speaks about one namespace.
 """
 
+import base64
 import json
 import os
 import subprocess
@@ -73,9 +74,20 @@ class Kubectl:
             arguments += ["--selector", selector]
         return list(json.loads(self.run(*arguments))["items"])
 
+    def secret(self, name: str) -> dict[str, str]:
+        """The texts of a Secret."""
+        data = (self.get("secret", name) or {}).get("data") or {}
+        return {key: base64.b64decode(text).decode() for key, text in data.items()}
+
     def patch(self, kind: str, name: str, patch: Manifest) -> None:
         """A merge patch."""
         self.run("patch", kind, name, "--type", "merge", "--patch", json.dumps(patch))
+
+    def patch_status(self, kind: str, name: str, status: Manifest) -> None:
+        """A merge patch of the status, as controllers send it."""
+        patch = json.dumps({"status": status})
+        what = ["patch", kind, name, "--subresource", "status", "--type", "merge"]
+        self.run(*what, "--patch", patch)
 
     def delete(self, kind: str, name: str, *, is_waiting: bool = True) -> None:
         """Delete one object if it is there."""

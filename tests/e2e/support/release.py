@@ -1,5 +1,6 @@
 """The release of the chart that the tests share: the operator, and three brokers called `demo`."""
 
+import copy
 import json
 from typing import Any
 
@@ -8,6 +9,12 @@ from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.helm import Helm
 from tests.e2e.support.images import Images
 from tests.e2e.support.kubectl import Kubectl, is_ready, names
+from tests.e2e.support.security_mode import (
+    CHANGE_SECONDS,
+    IS_SECURE,
+    SECURITY,
+    is_as_secure_as_wanted,
+)
 
 # Enough for the tests, and quick to make in a small machine.
 CONFIG = {
@@ -18,20 +25,37 @@ CONFIG = {
 }
 
 
-def values_for(images: Images, **more: Any) -> dict[str, Any]:
-    """Values of the chart that name the images of this tree."""
+def values_for(images: Images) -> dict[str, Any]:
+    """Values of the chart that name the images of this tree, with what `SECURE` asks for."""
+    values = plain_values(images)
+    if IS_SECURE:
+        values["broker"]["spec"]["security"] = SECURITY
+        # Brokers of the tests are in namespaces that the chart cannot know.
+        values["rbac"] = {"security": True, "connectionSecrets": True}
+    return values
+
+
+def plain_values(images: Images) -> dict[str, Any]:
+    """Values that any revision of the chart knows."""
     operator, operator_tag = images.operator.rsplit(":", 1)
     broker, broker_tag = images.broker.rsplit(":", 1)
+    spec: dict[str, Any] = {"replicas": 3, "storage": {"size": "1Gi"}, "config": CONFIG}
     return {
         "operator": {"image": {"repository": operator, "tag": operator_tag}},
         "brokerImage": {"repository": broker, "tag": broker_tag},
         "broker": {
             # Tests have their topics in namespaces of their own.
             "annotations": {"barnabas.dev/allowed-namespaces": "*"},
-            "spec": {"replicas": 3, "storage": {"size": "1Gi"}, "config": CONFIG},
+            "spec": spec,
         },
-        **more,
     }
+
+
+def _without_security(values: dict[str, Any]) -> dict[str, Any]:
+    """The same values for brokers that are plain."""
+    plain = copy.deepcopy(values)
+    del plain["broker"]["spec"]["security"]
+    return plain
 
 
 class Release:
@@ -61,13 +85,31 @@ class Release:
         broken = [one for one in listed if one["status"] not in ("deployed", "superseded")]
         if broken:
             self.helm.uninstall(self.name)
-        self.helm.upgrade(self.name, self.values, "--install", "--create-namespace", "--wait")
+        self.provide_namespace()
+        if IS_SECURE and (broken or not listed):
+            self.helm.upgrade(self.name, self.first_values(), "--install", "--wait")
+            self.until_installed()
+        self.helm.upgrade(self.name, self.values, "--install", "--wait")
         self.until_ready()
+
+    def first_values(self) -> dict[str, Any]:
+        """Those of an installation: its brokers are plain, and become secure afterwards."""
+        return _without_security(self.values) if IS_SECURE else self.values
+
+    def until_installed(self) -> None:
+        """The brokers of `first_values` are Ready."""
+        self.kubectl.until(lambda: is_ready(self.broker() or {"metadata": {}}), 300, self.describe)
+
+    def provide_namespace(self) -> None:
+        """The namespace, in which pods have to keep to the restricted profile."""
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        metadata = {"name": self.namespace, "labels": labels}
+        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 
     def forget(self) -> None:
         """Leave nothing behind: no release, no definitions, no volumes, no Lease."""
         self.helm.uninstall(self.name)
-        for plural in ("topics", "consumergroups", "brokers"):
+        for plural in ("topics", "consumergroups", "users", "brokers"):
             self.kubectl.delete("customresourcedefinition", f"{plural}.barnabas.dev")
         self.kubectl.until(lambda: self.kubectl.list("pods") == [], 180, self.kubectl.describe_pods)
         self.kubectl.run("delete", "persistentvolumeclaims", "--all", timeout_seconds=120)
@@ -76,7 +118,7 @@ class Release:
             self.kubectl.run("annotate", "lease", lease, "--overwrite", "barnabas.dev/delete=true")
         self.kubectl.run("delete", "leases", "--all")
 
-    def until_ready(self, timeout_seconds: float = 300) -> None:
+    def until_ready(self, timeout_seconds: float = CHANGE_SECONDS) -> None:
         """The Broker is Ready, and nothing is planned."""
         self.kubectl.until(self.is_ready, timeout_seconds, self.describe)
 
@@ -85,7 +127,8 @@ class Release:
         if broker is None or not is_ready(broker):
             return False
         status = broker["status"]
-        return not status.get("restarting") and not status.get("plan", {}).get("restarts")
+        is_planned = status.get("restarting") or status.get("plan", {}).get("restarts")
+        return not is_planned and is_as_secure_as_wanted(status)
 
     def broker(self) -> Any:
         """The Broker resource."""

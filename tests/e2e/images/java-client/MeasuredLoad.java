@@ -1,3 +1,4 @@
+import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -19,7 +20,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
  * is appended to /tmp/acknowledged. When /tmp/stop appears it delivers what it has, writes
  * /tmp/summary.json and waits to be killed, so that both can be fetched.
  *
- * Arguments: bootstrap topic partitions recordsPerSecond
+ * Arguments: bootstrap topic partitions recordsPerSecond [client.properties]
  */
 public final class MeasuredLoad {
     private static final Path STOP = Path.of("/tmp/stop");
@@ -38,6 +39,11 @@ public final class MeasuredLoad {
 
     public static void main(String[] arguments) throws Exception {
         Properties properties = new Properties();
+        if (arguments.length > 4) {
+            try (BufferedReader file = Files.newBufferedReader(Path.of(arguments[4]))) {
+                properties.load(file);
+            }
+        }
         properties.put("bootstrap.servers", arguments[0]);
         properties.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         properties.put("value.serializer", "org.apache.kafka.common.serialization.ByteArraySerializer");

@@ -1,0 +1,99 @@
+"""Brokers that run become secure, and plain again, while clients of both kinds are at work."""
+
+import json
+
+from tests.e2e.support.checked_load import check_history
+from tests.e2e.support.client_pods import ClientPod, JavaLoad, SteadyExchange, Stopwatch
+from tests.e2e.support.figures import Figures
+from tests.e2e.support.images import Images
+from tests.e2e.support.release import Release
+from tests.e2e.support.secure_brokers import SecureBrokers
+from tests.e2e.support.topics import make_topic
+
+PARTITIONS = 6
+TOPICS = ("orders.plain", "orders.tls", "orders.again", "orders.both")
+
+
+def test_plain_brokers_become_secure_and_plain_again_under_load(
+    release: Release, images: Images, figures: Figures
+) -> None:
+    """SEC-89: Java's producer with its defaults comes in plain, then by TLS and a password, then in
+    plain again, each time before the listeners of the other kind close; beside it our producer and
+    consumer by password as long as there is such a listener. No request fails, no record is lost.
+    """
+    kubectl = release.kubectl
+    brokers = SecureBrokers(kubectl, "change")
+    plain = ClientPod(kubectl, images.broker, brokers.bootstrap, name="change-client")
+    loads: list[JavaLoad] = []
+
+    def load(topic: str, bootstrap: str, user: str = "") -> JavaLoad:
+        loads.append(JavaLoad(kubectl, images.java_client, bootstrap, topic, user=user))
+        return loads[-1].start(PARTITIONS)
+
+    exchange = SteadyExchange(kubectl, images.broker, "orders.both", "mover", "mover")
+    try:
+        brokers.plain()
+        brokers.until_settled()
+        for topic in TOPICS:
+            make_topic(kubectl, topic, brokers, partitions=PARTITIONS, deletionPolicy="Delete")
+        first = load("orders.plain", brokers.bootstrap)
+        watch = Stopwatch()
+        brokers.secure()
+        brokers.until_phase("Audit")
+        figures.note("plain brokers until phase Audit", f"{watch.seconds():.0f} s")
+        assert brokers.security()["plainConnections"] > 0
+        assert "connections of clients in plain text" in brokers.security()["waitingOn"]
+
+        brokers.add_user("mover", {"type": "scram-sha-512"})
+        second = load("orders.tls", brokers.secure_bootstrap, "mover")
+        exchange.start()
+        first.goes_on()
+        ended(first, figures, "Java in plain text while brokers become secure")
+        watch = Stopwatch()
+        brokers.until_phase("Secure")
+        figures.note("from the last plain client until phase Secure", f"{watch.seconds():.0f} s")
+        assert not plain_is_open(brokers)
+        second.goes_on()
+        exchange.goes_on()
+
+        watch = Stopwatch()
+        brokers.plain()
+        brokers.until_phase("Listeners")
+        figures.note("secure brokers until phase Listeners", f"{watch.seconds():.0f} s")
+        brokers.until_told(lambda told: "clients by TLS" in told["security"].get("waitingOn", ""))
+        third = load("orders.again", brokers.bootstrap)
+        second.goes_on()
+        ended(second, figures, "Java by TLS and password while brokers become plain again")
+        figures.note("our clients meanwhile", json.dumps(exchange.end()))
+        exchange.remove()
+        brokers.until_phase("Plain")
+        third.goes_on()
+        ended(third, figures, "Java in plain text at the end")
+        plain.start()
+        for one in loads:
+            check_history(one, plain, one.end())
+    except BaseException:
+        print(brokers.describe())
+        raise
+    finally:
+        for one in loads:
+            one.remove()
+        exchange.remove()
+        plain.remove()
+        for topic in TOPICS:
+            kubectl.delete("topic", topic)
+        brokers.forget_all()
+
+
+def ended(load: JavaLoad, figures: Figures, name: str) -> None:
+    """Stop a load whose every record has to be acknowledged."""
+    fared = load.end()
+    figures.note(name, fared)
+    assert fared.errors == 0, fared
+    assert fared.acknowledged == fared.sent, fared
+
+
+def plain_is_open(brokers: SecureBrokers) -> bool:
+    """Whether the Service that clients begin with has the plain port."""
+    service = brokers.kubectl.get("service", f"{brokers.name}-bootstrap")
+    return 9092 in [one["port"] for one in service["spec"]["ports"]]

@@ -1,0 +1,177 @@
+"""Clients outside of the cluster: they come by node ports, a load balancer, or a gateway."""
+
+import asyncio
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas_client import Consumer, Producer
+from barnabas_client.config.properties_file import client_settings_in
+from barnabas_protocol.settings.properties import parse_properties
+from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.kubectl import Kubectl, condition_of
+from tests.e2e.support.release import Release
+from tests.e2e.support.secure_brokers import SecureBrokers
+from tests.e2e.support.sni_gateway import sni_gateway
+from tests.e2e.support.topics import make_topic
+
+TOPIC = "orders.outside"
+EXTERNAL_PORT = 9094
+NODE = "10.244.255.1"
+TLS_ROUTES = "tlsroutes.gateway.networking.k8s.io"
+# Of the addresses that are kept for documentation.
+BALANCED = "192.0.2.{}"
+
+
+@pytest.fixture(scope="module")
+def edge(lab: Cluster, release: Release) -> Iterator[SecureBrokers]:
+    """Three secure brokers with a listener for clients outside, by node ports at first."""
+    lab.build("gateway-api")
+    brokers = SecureBrokers(release.kubectl, "edge")
+    try:
+        brokers.secure(external={"type": "NodePort", "advertisedHost": NODE, "nodePortBase": 31094})
+        brokers.until_settled()
+        make_topic(brokers.kubectl, TOPIC, brokers, deletionPolicy="Delete")
+        brokers.add_user("outsider", {"type": "scram-sha-512"})
+        yield brokers
+    except BaseException:
+        print(brokers.describe())
+        raise
+    finally:
+        brokers.kubectl.delete("topic", TOPIC)
+        brokers.forget_all()
+
+
+async def exchanged(kubectl: Kubectl, bootstrap: str, directory: Path) -> bytes:
+    """What this process, outside of the cluster, reads after it has written it."""
+    files = kubectl.secret("outsider")
+    (directory / "ca.crt").write_text(files["ca.crt"])
+    properties = parse_properties(
+        files["client.properties"].replace("/etc/barnabas/user", str(directory))
+    )
+    settings = client_settings_in({**properties, "bootstrap.servers": bootstrap})
+    text = bootstrap.encode()
+    async with Producer(**settings) as producer:
+        await producer.send(TOPIC, text)
+        await producer.flush()
+    async with Consumer(**settings, group_id="outsider", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([TOPIC])
+        async for record in consumer:
+            if record.value == text:
+                return text
+    raise AssertionError("the consumer has ended")
+
+
+@contextmanager
+def resolving(monkeypatch: pytest.MonkeyPatch, addresses: Mapping[str, str]) -> Iterator[None]:
+    """As if a DNS server knew these hosts."""
+    known = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *arguments: Any, **named: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        return known(addresses.get(name, name), *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", getaddrinfo)
+        yield
+
+
+def run(kubectl: Kubectl, bootstrap: str, directory: Path) -> bytes:
+    return asyncio.run(asyncio.wait_for(exchanged(kubectl, bootstrap, directory), 60))
+
+
+def test_clients_come_by_node_ports(edge: SecureBrokers, tmp_path: Path) -> None:
+    """SEC-87, SEC-82: the node's address is in the brokers' certificates."""
+    bootstrap = f"{NODE}:31094"
+    assert run(edge.kubectl, bootstrap, tmp_path) == bootstrap.encode()
+
+
+def test_clients_come_by_a_load_balancer_for_each_broker(
+    edge: SecureBrokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEC-87: the lab has no cloud, so the addresses are given as one would; kube-proxy does the
+    rest."""
+    host = "b{id}.kafka.test"
+    edge.secure(external={"type": "LoadBalancer", "advertisedHost": host})
+    edge.until_settled()
+    for node_id in range(edge.size):
+        ingress = [{"ip": BALANCED.format(10 + node_id)}]
+        edge.kubectl.patch_status(
+            "service", f"edge-external-{node_id}", {"loadBalancer": {"ingress": ingress}}
+        )
+    hosts = {
+        host.replace("{id}", str(node_id)): BALANCED.format(10 + node_id)
+        for node_id in range(edge.size)
+    }
+    bootstrap = f"b1.kafka.test:{EXTERNAL_PORT}"
+    with resolving(monkeypatch, hosts):
+        assert run(edge.kubectl, bootstrap, tmp_path) == bootstrap.encode()
+
+
+@pytest.mark.parametrize(
+    ("definitions", "version"), [("gateway-api-before", "v1alpha2"), ("gateway-api", "v1")]
+)
+def test_clients_come_by_a_gateway(
+    lab: Cluster,
+    edge: SecureBrokers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    definitions: str,
+    version: str,
+) -> None:
+    """SEC-87: TLSRoutes as the API server takes them, of the present Gateway API and of one before;
+    a gateway leads by SNI and decrypts nothing."""
+    file = lab.definitions(definitions) / "gateway.networking.k8s.io_tlsroutes.yaml"
+    lab.kubectl.run("apply", "--server-side", "--force-conflicts", "--filename", str(file))
+    lab.kubectl.until(
+        lambda: is_established(lab.kubectl.get("customresourcedefinition", TLS_ROUTES)),
+        30,
+        lambda: "the definition is not served",
+    )
+    external = {
+        "type": "TLSRoute",
+        "advertisedHost": "b{id}.gate.test",
+        "bootstrapHost": "kafka.gate.test",
+        "gateway": {"name": "edge"},
+    }
+
+    async def through_the_gateway() -> bytes:
+        backends = routes(edge.kubectl, version)
+        assert set(backends) == {"kafka.gate.test", *(f"b{n}.gate.test" for n in range(edge.size))}
+        async with sni_gateway(backends) as port:
+            # Clients are told the port of the gateway: only now it is known.
+            edge.secure(external={**external, "advertisedPort": port})
+            await asyncio.to_thread(edge.until_settled)
+            with resolving(monkeypatch, dict.fromkeys(backends, "127.0.0.1")):
+                bootstrap = f"kafka.gate.test:{port}"
+                return await asyncio.wait_for(exchanged(edge.kubectl, bootstrap, tmp_path), 60)
+
+    try:
+        edge.secure(external={**external, "advertisedPort": 443})
+        edge.until_settled()
+        assert asyncio.run(through_the_gateway()).startswith(b"kafka.gate.test:")
+    finally:
+        lab.kubectl.delete("customresourcedefinition", TLS_ROUTES)
+
+
+def is_established(definition: Any) -> bool:
+    """Whether the API server serves a definition."""
+    condition = condition_of(definition, "Established")
+    return condition is not None and condition["status"] == "True"
+
+
+def routes(kubectl: Kubectl, version: str) -> dict[str, tuple[str, int]]:
+    """Where the routes of the brokers lead to, by their hosts."""
+    found = {}
+    kind = f"tlsroutes.{version}.gateway.networking.k8s.io"
+    for route in kubectl.list(kind, "barnabas.dev/broker=edge"):
+        (rule,) = route["spec"]["rules"]
+        (backend,) = rule["backendRefs"]
+        service = kubectl.get("service", backend["name"])["spec"]
+        for host in route["spec"]["hostnames"]:
+            found[host] = (service["clusterIP"], backend["port"])
+    return found
