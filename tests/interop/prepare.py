@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.interop.java_readers import JavaProcess
+from tests.interop.kafka_classes import kafka_test_runner
 from tests.interop.transactional_copy import CLIENTS
 from tests.support.apache_kafka import kafka_jars
 from tests.support.cache import require_commands
@@ -18,6 +19,7 @@ from tests.support.client_programs import JAVA_VERSIONS, all_clients
 from tests.support.helm import built_helm
 from tests.support.source_suites import (
     KAFKA_PYTHON_VERSIONS,
+    franz_go_tests,
     kafka_python_source,
     librdkafka_tests,
 )
@@ -28,6 +30,8 @@ Piece = tuple[str, Callable[[], object]]
 def pieces() -> list[Piece]:
     """Everything that takes longer than a few seconds, each with a name."""
     made: list[Piece] = [("Apache Kafka", kafka_jars), ("librdkafka's tests", librdkafka_tests)]
+    made.append(("franz-go's tests", franz_go_tests))
+    made.append(("Kafka's test classes", kafka_test_runner))
     made += [(client.name, client.prepare) for client in all_clients()]
     made += [(f"Java's groups {name}", partial(JavaProcess, name)) for name in JAVA_VERSIONS]
     made += [(f"the copier {name}", command) for name, command in CLIENTS.items()]

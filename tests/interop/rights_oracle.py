@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
@@ -24,10 +24,51 @@ from tests.support.processes import free_port
 from tests.support.raw_client import RawClient
 
 VERSION: Final = "4.4.0"
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD: Final = "alices-secret"
+_START_SECONDS: Final = 180
 ALICE: Final = Principal("User", "alice")
 # Texts of refusals have Kafka's own objects in them.
 _LEFT_OUT: Final = {"throttle_time_ms", "error_message"}
+
+
+class Grant(NamedTuple):
+    """What alice is given and denied, by which patterns, and where she has to come from."""
+
+    name: str
+    rights: Sequence[Given]
+    denied: Sequence[Given] = ()
+    pattern: PatternType = PatternType.LITERAL
+    host: str = "*"
+
+
+def grants(rights: Sequence[Given]) -> Iterator[Grant]:
+    """No right, each one alone, all but one, a denial on top, prefixes, `*`, addresses, ranges."""
+    yield Grant("none", ())
+    for right in rights:
+        others = [other for other in rights if other != right]
+        if others:
+            yield Grant(f"{right} alone", [right])
+        if len(others) > 1:
+            yield Grant(f"without {right}", others)
+        yield Grant(f"denied {right}", rights, [right])
+    named = [right for right in rights if right.resource_type is not AclResourceType.CLUSTER]
+    if named:
+        every = [right if right not in named else right._replace(name="*") for right in rights]
+        yield Grant("every name", every)
+        yield Grant("every name, one denied", every, named[:1])
+        begun = [right if right not in named else _begun(right) for right in rights]
+        yield Grant("by a prefix", begun, pattern=PatternType.PREFIXED)
+        yield Grant("denied by a prefix", rights, [_begun(named[0])], PatternType.PREFIXED)
+    yield Grant("from another host", rights, host="10.9.9.9")
+    yield Grant("from this host", rights, host="127.0.0.1")
+    yield Grant("from another range", rights, host="10.0.0.0/8")
+    yield Grant("from this range", rights, host="127.0.0.0/8")
+    yield Grant("all", rights)
+
+
+def _begun(right: Given) -> Given:
+    return right._replace(name=right.name[:3])
 
 
 @contextmanager
@@ -45,11 +86,14 @@ def kafka_with_rights(directory: Path) -> Iterator[tuple[ApacheKafka, int]]:
         "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.clients.plain.sasl.jaas.config": f'{plain} user_alice="{PASSWORD}";',
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS",
     }
-    with node:
+    node.start(_START_SECONDS)
+    try:
         yield node, login
+    finally:
+        node.stop()
 
 
 async def logged_in(port: int) -> RawClient:
@@ -78,6 +122,10 @@ async def grant(
         *((right, AclPermission.ALLOW) for right in rights),
         *((right, AclPermission.DENY) for right in denied),
     ]
+    wanted = {
+        (int(right.resource_type), right.name, int(right.operation), int(permission), host)
+        for right, permission in permissions
+    }
     every = {
         "resource_type_filter": AclResourceType.ANY,
         "pattern_type_filter": PatternType.ANY,
@@ -127,7 +175,14 @@ async def grant(
                 3,
                 build(describe_acls.DescribeAclsRequest, {**every, "resource_name_filter": None}),
             )
-            if sum(len(resource.acls) for resource in described.resources) == len(permissions):
+            # Kafka publishes changes after its response; a former set may have as many.
+            found = {
+                (one.resource_type, one.resource_name, acl.operation, acl.permission_type, acl.host)
+                for one in described.resources
+                for acl in one.acls
+            }
+            patterns = {one.pattern_type for one in described.resources if one.resource_type != 4}
+            if found == wanted and patterns <= {pattern}:
                 return
             await asyncio.sleep(0.01)
 

@@ -11,6 +11,7 @@ import pytest
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_broker.security.acl.hosts import parse_cidr
 from barnabas_broker.security.acl.standard_authorizer import StandardAuthorizer
+from barnabas_broker.security.authorizer import AccessQuestion
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 from tests.support.apache_kafka import kafka_jars
@@ -115,10 +116,9 @@ def test_both_decide_alike_on_random_acls() -> None:
             at = host.removeprefix("::ffff:")
             if name is None:
                 lines.append("\t".join(["any", *asked]))
-                is_allowed = authorizer.is_allowed_somewhere(principal, at, operation, kind)
             else:
                 lines.append("\t".join(["ask", *asked, name]))
-                is_allowed = authorizer.is_allowed(principal, at, operation, kind, name)
+            is_allowed = authorizer.is_allowed(AccessQuestion(principal, at, operation, kind, name))
             ours.append("allowed" if is_allowed else "denied")
     kafka = run(lines)
     assert len(kafka) == len(ours) == SETS * QUESTIONS

@@ -178,9 +178,9 @@ class Copying:
     async def _read_copy(self) -> dict[int, list[Record]]:
         """Read the copy when it is whole; the markers of its last transactions may be on their way.
 
-        After a minute, whatever is there.
+        After a while, whatever is there.
         """
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + END_SECONDS
         while True:
             found = await read_all(self._cluster.bootstrap, COPY, is_committed=True)
             is_whole = sum(map(len, found.values())) >= self._records
@@ -200,7 +200,8 @@ class Copying:
             copier.ensure_runs()
         for number in range(kills):
             await self._until_copied(admin, self._records * (number + 1) // (kills + 1))
-            await self._kill()
+            killed = await self._kill()
+            print(f"kill {number + 1} of {kills}: {killed}", file=sys.stderr, flush=True)
         await self._until_copied(admin, self._records)
 
     async def _until_copied(self, admin: Admin, count: int) -> None:
@@ -218,13 +219,17 @@ class Copying:
         found = (await admin.group_offsets.list([GROUP])).unwrap()[GROUP]
         return sum(offset.offset for offset in found.values() if offset is not None)
 
-    async def _kill(self) -> None:
+    async def _kill(self) -> str:
+        """Kill a copier or a broker, and start it again; returns which."""
         if self._random.random() < 0.5:
-            self._random.choice(self._copiers).kill()
-            return
-        broker = self._random.choice(list(self._cluster.brokers.values()))
+            number = self._random.randrange(COPIERS)
+            self._copiers[number].kill()
+            return f"copier {number}"
+        node_id = self._random.choice(list(self._cluster.brokers))
+        broker = self._cluster.brokers[node_id]
         await asyncio.to_thread(broker.kill)
-        await asyncio.to_thread(broker.start)
+        await asyncio.to_thread(broker.start, END_SECONDS)
+        return f"broker {node_id}"
 
     @property
     def failed_count(self) -> int:

@@ -58,6 +58,12 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         "settings of the authorizer: in Kafka a class of its own reads them, and nobody sees them",
     ),
     KnownDifference(
+        "describe_whole_broker",
+        ".*",
+        r".*\.\[producer\.id\.expiration\.check\.interval\.ms\].*",
+        "a setting that Kafka takes and shows to nobody, as it does with all for its own tests",
+    ),
+    KnownDifference(
         "find_coordinator",
         "type 2 .*",
         ".*",
@@ -147,11 +153,18 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
     KnownDifference(
         "describe_whole_broker",
         ".*",
-        r".*\.\[(admin\.http\..*|arbiter\..*|cluster\.id|queued\.max\.request\.bytes"
+        r".*\.\[(admin\.http\..*|arbiter\..*|cluster\.id|console\.url|queued\.max\.request\.bytes"
         r"|broker\.(heartbeat\.interval|session\.timeout|fence\.on\.refused)\.ms"
         r"|controller\.quorum\.lost\.ms|(leader|follower)\.replication\.throttled\.rate"
         r"|metadata\.(member\.(lost\.ms|leaving)|members|min\.members))\].*",
         "settings and defaults of our own (REG-5, operator.md)",
+    ),
+    KnownDifference(
+        "describe_whole_broker",
+        ".*",
+        r".*\.\[sasl\.(enabled\.mechanisms|jaas\.config|mechanism\.inter\.broker\.protocol)\]"
+        r"\.read_only",
+        "how brokers log in is read at their start alone: a change would not reach who logs in",
     ),
     KnownDifference(
         "broker_configs",
@@ -164,5 +177,11 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         ".*",
         r".*\[node\.id\]\.synonyms.*",
         "node.id may be left out: it has a default (NODE-3)",
+    ),
+    KnownDifference(
+        ".*",
+        ".*",
+        r".*\.\[(consumer\.|share\.(?!coordinator)|streams\.).*\]\.synonyms.*",
+        "settings of a group list the broker's and their defaults, as Kafka does since 4.3",
     ),
 )
