@@ -55,7 +55,7 @@ HOUR_MS = 3_600_000
 ATTACK_SECONDS_MAX = 120
 MEBIBYTE = 1 << 20
 BOMB_RECORDS = 8_000_000
-CLIENT_METRICS_RESOURCE = 16
+TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE = 2, 4, 16
 SERIES_OF_CLIENTS_MAX = 10_000
 _HIGHEST_EPOCH = 2**31 - 1
 
@@ -236,6 +236,10 @@ async def broken_compaction(target: Target) -> str:
 
 def _element_bombs(count: int) -> list[tuple[ApiKey, int, Any]]:
     topic = create_topics.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    assigned = create_topics.CreatableReplicaAssignment(broker_ids=list(range(count)))
+    placed = create_topics.CreatableTopic(
+        name="t", num_partitions=-1, replication_factor=-1, assignments=[assigned]
+    )
     return [
         (
             ApiKey.FIND_COORDINATOR,
@@ -248,6 +252,11 @@ def _element_bombs(count: int) -> list[tuple[ApiKey, int, Any]]:
             ApiKey.CREATE_TOPICS,
             7,
             create_topics.CreateTopicsRequest(topics=[topic] * count, validate_only=True),
+        ),
+        (
+            ApiKey.CREATE_TOPICS,
+            7,
+            create_topics.CreateTopicsRequest(topics=[placed], validate_only=True),
         ),
     ]
 
@@ -290,6 +299,33 @@ async def repeated_names(target: Target) -> str:
                 frame = await connection.answer()
                 if frame is not None and len(frame) > 4 * MEBIBYTE:
                     return f"{key.name} of one name has {len(frame)} bytes"
+    return ""
+
+
+async def hostile_settings(target: Target) -> str:
+    """Lists of very many items, appended and subtracted, and names and numbers that are none."""
+    items = ",".join(f"{number}:1" for number in range(300_000))
+    for kind, name, key, operation, value in (
+        (TOPIC_RESOURCE, DATA_TOPIC, "leader.replication.throttled.replicas", 2, items),
+        (TOPIC_RESOURCE, DATA_TOPIC, "leader.replication.throttled.replicas", 0, items),
+        (TOPIC_RESOURCE, DATA_TOPIC, "cleanup.policy", 3, items),
+        (TOPIC_RESOURCE, DATA_TOPIC, "min.cleanable.dirty.ratio", 0, "9" * 400),
+        (BROKER_RESOURCE, "\u00b2", "message.max.bytes", 0, "1"),
+        (BROKER_RESOURCE, "9" * 5_000, "message.max.bytes", 0, "1"),
+    ):
+        config = incremental_alter_configs.AlterableConfig(
+            name=key, config_operation=operation, value=value
+        )
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=kind, resource_name=name, configs=[config]
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
+        for port in target.ports:
+            async with connections(port) as (connection,):
+                changed = await connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+                codes = [] if changed is None else [one.error_code for one in changed.responses]
+                if not set(codes) & {ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST}:
+                    return f"{key} with {len(value)} characters was answered {codes}"
     return ""
 
 
@@ -417,6 +453,20 @@ async def group_flood(target: Target) -> str:
                     await connection.sent()
                 await asyncio.sleep(0.01)
 
+    async def absent(port: int) -> None:
+        """Ids that are given out for half an hour, to members that never join."""
+        request = join_group.JoinGroupRequest(
+            group_id="flood-absent", session_timeout_ms=1_800_000, protocol_type="consumer"
+        )
+        request.protocols = [join_group.JoinGroupRequestProtocol(name="p", metadata=b"")]
+        async with connections(port) as opened:
+            for connection in opened:
+                while time.monotonic() < until:
+                    connection.send(framed(ApiKey.JOIN_GROUP, 5, request) * 50)
+                    for _ in range(50):
+                        if await connection.answer() is None:
+                            return
+
     async def heavy(port: int) -> None:
         async with connections(port, 40) as opened:
             for connection in opened:
@@ -431,6 +481,7 @@ async def group_flood(target: Target) -> str:
     await asyncio.gather(
         *(many(port, place) for port in target.ports for place in range(3)),
         *(heavy(port) for port in target.ports),
+        *(absent(port) for port in target.ports),
     )
     made_count = 0
     for port in target.ports:
@@ -550,6 +601,7 @@ ATTACKS: tuple[Attack, ...] = (
     broken_compaction,
     element_bombs,
     repeated_names,
+    hostile_settings,
     unread_fetches,
     connection_flood,
     invented_producers,

@@ -7,13 +7,11 @@ passed holds what the machine did besides.
 
 import asyncio
 import gc
-import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +22,6 @@ from barnabas_broker.metadata.image import RESOURCE_CLIENT_METRICS
 from barnabas_broker.telemetry.client_instance import Requested
 from barnabas_broker.telemetry.client_metrics_manager import subscription_id_of
 from barnabas_broker.telemetry.otlp import FIELDS_MAX, POINTS_MAX
-from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.messages import (
     add_partitions_to_txn,
@@ -34,6 +31,7 @@ from barnabas_protocol.messages import (
     describe_configs,
     incremental_alter_configs,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_for_leader_epoch,
@@ -42,32 +40,31 @@ from barnabas_protocol.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from tests.attack.large_request import Large
+from tests.attack.security_steps import SETTINGS, requests_before_login, security_requests
 from tests.support.in_process_broker import running_broker
 from tests.support.otlp import gauge, metrics_data, point, total
 from tests.support.raw_client import RawClient
+from tests.support.sasl_brokers import port_of
 from tests.support.transactional_client import TransactionalClient, make_topic
 
 ROUNDS = 3
 PARTITIONS = 300
 NAMES = [f"no-such-topic-{number:06d}" for number in range(99_000)]
-# Sends the file of a frame and reads the answer to its end.
+# Sends the file of some frames and reads so many answers to their end, or until it is cut off.
 SENDER = """
 import socket, struct, sys
 peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-peer.sendall(open(sys.argv[2], "rb").read())
-left = struct.unpack(">i", peer.recv(4, socket.MSG_WAITALL))[0]
-while left:
-    left -= len(peer.recv(min(left, 1 << 20)))
+try:
+    peer.sendall(open(sys.argv[2], "rb").read())
+    for _ in range(int(sys.argv[3])):
+        size = peer.recv(4, socket.MSG_WAITALL)
+        left = struct.unpack(">i", size)[0] if size else 0
+        while left:
+            left -= len(peer.recv(min(left, 1 << 20)) or exit())
+except OSError:
+    pass
 """
-
-
-class Large(NamedTuple):
-    """One request of very many elements."""
-
-    name: str
-    key: ApiKey
-    version: int
-    request: Any
 
 
 def _requests() -> Iterator[Large]:
@@ -155,6 +152,46 @@ def _requests() -> Iterator[Large]:
         ApiKey.DESCRIBE_CONFIGS,
         4,
         describe_configs.DescribeConfigsRequest(resources=groups),
+    )
+    yield Large(
+        "DescribeConfigs, 400 groups in 4 KiB",
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        describe_configs.DescribeConfigsRequest(
+            resources=[
+                describe_configs.DescribeConfigsResource(resource_type=32, resource_name=str(n))
+                for n in range(400)
+            ]
+        ),
+    )
+    yield Large(
+        "ListTransactions, a pattern of 330 Unicode classes",
+        ApiKey.LIST_TRANSACTIONS,
+        2,
+        list_transactions.ListTransactionsRequest(transactional_id_pattern=r"\pL" * 330),
+    )
+    assigned = create_topics.CreatableReplicaAssignment(broker_ids=list(range(99_000)))
+    creation = create_topics.CreatableTopic(
+        name="t", num_partitions=-1, replication_factor=-1, assignments=[assigned]
+    )
+    yield Large(
+        "CreateTopics, 99,000 replicas (refused)",
+        ApiKey.CREATE_TOPICS,
+        5,
+        create_topics.CreateTopicsRequest(topics=[creation], timeout_ms=60_000),
+    )
+    items = ",".join(f"{n}:1" for n in range(300_000))
+    appended = incremental_alter_configs.AlterableConfig(
+        name="leader.replication.throttled.replicas", config_operation=2, value=items
+    )
+    topic = incremental_alter_configs.AlterConfigsResource(
+        resource_type=2, resource_name="known", configs=[appended]
+    )
+    yield Large(
+        "IncrementalAlterConfigs, 300,000 items (refused)",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[topic]),
     )
     data = [produce.PartitionProduceData(index=n, records=None) for n in range(9_900)]
     yield Large(
@@ -284,12 +321,12 @@ class Steps:
         asyncio.events.Handle._run = timed  # type: ignore[method-assign]
 
 
-async def _longest_ms(steps: Steps, port: int, frame: Path) -> float:
+async def _longest_ms(steps: Steps, port: int, frame: Path, answers: int) -> float:
     """The longest step of those in which a request was read, carried out and answered."""
     found = []
     for _ in range(ROUNDS):
         sender = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", SENDER, str(port), str(frame)
+            sys.executable, "-c", SENDER, str(port), str(frame), str(answers)
         )
         steps.longest = 0.0
         assert await sender.wait() == 0
@@ -297,9 +334,33 @@ async def _longest_ms(steps: Steps, port: int, frame: Path) -> float:
     return sorted(found)[ROUNDS // 2]
 
 
+class Measurement:
+    """What is measured, and what has come of it."""
+
+    def __init__(self, chosen: list[str], directory: Path) -> None:
+        self.table = Table("request", "bytes", "longest step, ms")
+        self.directory = directory
+        self._chosen = chosen
+        self._steps = Steps()
+
+    async def run(self, port: int, requests: Iterable[Large]) -> None:
+        """Send each of the requests that are chosen."""
+        path = self.directory / "frames"
+        for large in requests:
+            if self._chosen and not any(word in large.name for word in self._chosen):
+                continue
+            frames, answers = large.frames(), 1 + (large.begin is not None)
+            path.write_bytes(frames)
+            name, size = large.name, len(frames)
+            del large, frames
+            gc.collect()
+            allocator.forget_start_up()  # as a broker does
+            longest = await _longest_ms(self._steps, port, path, answers)
+            self.table.add_row(name, f"{size:,}", f"{longest:.0f}")
+
+
 async def _measure(chosen: list[str], directory: Path) -> Table:
-    table = Table("request", "bytes", "longest step, ms")
-    steps, frame_path = Steps(), directory / "frame"
+    measurement = Measurement(chosen, directory)
     async with running_broker(directory / "broker") as server:
         async with await RawClient.connect(server.port) as client:
             topic = create_topics.CreatableTopic(
@@ -312,18 +373,11 @@ async def _measure(chosen: list[str], directory: Path) -> Table:
             producer = TransactionalClient(client, "tx")
             await producer.find_coordinator()
             await producer.init()
-        for large in (*_requests(), *_pushes(), *_transactional(producer)):
-            if chosen and not any(word in large.name for word in chosen):
-                continue
-            frame = bytes(codec.encode_request(large.request, large.key, large.version, 1, "m"))
-            frame_path.write_bytes(struct.pack(">i", len(frame)) + frame)
-            name, size = large.name, len(frame)
-            del large, frame
-            gc.collect()
-            allocator.forget_start_up()  # as a broker does
-            longest = await _longest_ms(steps, server.port, frame_path)
-            table.add_row(name, f"{size:,}", f"{longest:.0f}")
-    return table
+        await measurement.run(server.port, (*_requests(), *_pushes(), *_transactional(producer)))
+    async with running_broker(directory / "secured", **SETTINGS) as server:
+        await measurement.run(server.port, security_requests())
+        await measurement.run(port_of(server), requests_before_login())
+    return measurement.table
 
 
 def main() -> None:

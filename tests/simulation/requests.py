@@ -22,6 +22,7 @@ from barnabas_protocol.messages import delete_records as delete_records_messages
 from barnabas_protocol.records.batch import check_crc, read_header
 from barnabas_protocol.records.record import Record, decode_records, encode_batch
 from tests.support.raw_client import RawClient
+from tests.support.transactional_client import READ_COMMITTED, committed_values
 
 RESOURCE_TOPIC = 2
 SET = 0
@@ -215,6 +216,37 @@ async def read_from(
         records,
         epoch,
         end_offset,
+    )
+
+
+class ReadDecided(NamedTuple):
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    values: list[bytes]
+    end_offset: int
+
+
+async def read_decided(client: RawClient, topic: str, partition: int, offset: int) -> ReadDecided:
+    """One fetch of what committed transactions have appended, that does not wait."""
+    place = fetch.FetchPartition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20
+    )
+    request = fetch.FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        isolation_level=READ_COMMITTED,
+        topics=[fetch.FetchTopic(topic=topic, partitions=[place])],
+    )
+    response = await client.call(ApiKey.FETCH, 11, request)
+    (answer,) = response.responses[0].partitions
+    return ReadDecided(
+        answer.error_code,
+        answer.high_watermark,
+        answer.last_stable_offset,
+        committed_values(answer),
+        _end_of(answer.records or b"", offset),
     )
 
 

@@ -1,16 +1,11 @@
 """A seed is a whole story: it can be told again."""
 
 import hashlib
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.crashes import Faults, Story
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.support.other_hashes import printed_with_other_hashes
 
 
 def fingerprint(seed: int) -> str:
@@ -38,15 +33,5 @@ def test_the_same_seed_gives_the_same_trace() -> None:
 def test_another_process_with_other_hashes_gives_the_same_trace() -> None:
     """The order of a set of strings differs from process to process: nothing may depend on it."""
     program = "from tests.simulation.test_replay import fingerprint; print(fingerprint(3))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
+    found = printed_with_other_hashes(program)
     assert len(found) == 1, found

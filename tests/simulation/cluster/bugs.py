@@ -18,6 +18,9 @@ from barnabas_broker.controller import partition_change
 from barnabas_broker.controller.partition_change import Assignment, Completed
 from barnabas_broker.coordinator.group.commits import OffsetCommands
 from barnabas_broker.coordinator.group.coordinator import GroupCoordinator
+from barnabas_broker.coordinator.transaction.markers import MarkerSender
+from barnabas_broker.coordinator.transaction.shard import TransactionShard
+from barnabas_broker.coordinator.transaction.state import Transaction
 from barnabas_broker.env.disk import Disk
 from barnabas_broker.log import retention
 from barnabas_broker.log.cleaner.offset_map import OffsetMap, _short
@@ -50,6 +53,8 @@ from barnabas_broker.replication.leader.follower_states import (
     FollowerStates,
 )
 from barnabas_broker.replication.partition import Partition
+from barnabas_broker.security.acl.index import AclIndex
+from barnabas_broker.security.acl.standard_authorizer import StandardAuthorizer
 from barnabas_broker.share.dead_letter_writer import TopicDeadLetterWriter
 from barnabas_broker.share.loaded_share_partition import LoadedSharePartition
 from barnabas_broker.share.persister import StateBatch
@@ -61,6 +66,7 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages import fetch
 from barnabas_protocol.records.batch import BatchHeader
+from tests.simulation import transaction_bugs
 from tests.simulation.cluster.plan import Feature, Plan
 from tests.support import simulated_disk
 
@@ -74,6 +80,7 @@ _start_leading = Partition.start_leading
 _take_history = MetadataQuorum._take_history
 _write_one = LoadedSharePartition._write_one
 _load = SharePartition.load
+_decide_by = StandardAuthorizer.decide_by
 
 
 class Bug(NamedTuple):
@@ -532,6 +539,61 @@ BUGS["archiving_forgotten_on_load"] = Bug(
     "a new leader takes what another has left Archiving for Archived (SHR-36)",
     ((SharePartition, "load", _load_as_archived),),
     (Feature.QUEUE, "kill"),
+)
+
+# Transactions.
+
+for _name, _what, _replacements in (
+    (
+        "late_end",
+        "the end of an earlier transaction ends the one that is open (KIP-890)",
+        ((TransactionShard, "end", transaction_bugs.end_of_whatever_is_open),),
+    ),
+    (
+        "late_add",
+        "a partition of an earlier transaction gets into the one that is open (KIP-890)",
+        (
+            (TransactionShard, "add_partitions", transaction_bugs.add_to_whatever_is_open),
+            (TransactionShard, "verify", transaction_bugs.verify_by_whatever_is_open),
+        ),
+    ),
+    (
+        "marker_dropped",
+        "a coordinator forgets a partition of a transaction that it ends (TXN-6)",
+        ((MarkerSender, "send", transaction_bugs.send_to_all_but_one),),
+    ),
+    (
+        "aborts_commit",
+        "the markers of an abort say commit (TXN-5)",
+        ((MarkerSender, "send", transaction_bugs.send_commits),),
+    ),
+    (
+        "read_past_the_last_stable_offset",
+        "readers of committed records read to the high watermark (TXL-7)",
+        ((Partition, "limit_offset", transaction_bugs.limit_at_high_watermark),),
+    ),
+    (
+        "producer_not_fenced",
+        "who begins with a transactional id does not fence the one before (TXN-2)",
+        ((Transaction, "with_next_epoch", transaction_bugs.with_same_epoch),),
+    ),
+):
+    BUGS[_name] = Bug(_what, _replacements, (Feature.TRANSACTIONS,))
+
+
+# Rights.
+
+
+def _decide_by_both(self: StandardAuthorizer, index: AclIndex, acl_count: int) -> None:
+    generation = self.generation
+    _decide_by(self, index, acl_count)
+    self.generation = generation
+
+
+BUGS["rights_remembered_by_connections"] = Bug(
+    "a connection goes by what its user was allowed before rights were taken away (SEC-44)",
+    ((StandardAuthorizer, "decide_by", _decide_by_both),),
+    (Feature.RIGHTS, Feature.ELIGIBLE),
 )
 
 

@@ -120,6 +120,12 @@ class ClusterClient:
             connection._writer.transport.abort()
             raise
 
+    def let_go(self, address: Address) -> None:
+        """Close the connection to a broker, if there is one."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection._writer.transport.abort()
+
     def anyone(self) -> Address:
         """Some broker, which may be down."""
         return self._addresses[self.random.integer(len(self._addresses))]
@@ -155,9 +161,11 @@ class ClusterClient:
             raise RetryError(f"leader epoch {leader_epoch} after {known}")
         self._leader_epochs[topic, partition] = leader_epoch
 
-    async def coordinator_of(self, group: str) -> Address:
-        """Where some broker believes a group's coordinator to be. Raises: LOST."""
-        request = find_coordinator.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+    async def coordinator_of(self, name: str, *, key_type: int = 0) -> Address:
+        """Where some broker believes the coordinator of a group, or else, to be. Raises: LOST."""
+        request = find_coordinator.FindCoordinatorRequest(
+            key_type=key_type, coordinator_keys=[name]
+        )
         response = await self.call(self.anyone(), ApiKey.FIND_COORDINATOR, 4, request)
         (found,) = response.coordinators
         if not checked(found.error_code):

@@ -26,6 +26,7 @@ from tests.support.simulated_random import SimulatedRandom
 
 PORT = 9092
 REPLICATION_PORT = 9091
+USERS_PORT = 9095
 UNLIMITED_BYTES = 1 << 40
 MAY_BE_CUT = "unclean-"
 """How complaints about the topic begin whose leaders may lack records."""
@@ -232,9 +233,7 @@ class Node:
         self.disk_traits = DiskTraits()
         self.properties = {
             "node.id": str(node_id),
-            "listeners": (
-                f"PLAINTEXT://{self.host}:{PORT},REPLICATION://{self.host}:{REPLICATION_PORT}"
-            ),
+            "listeners": self._listeners(properties),
             "log.dirs": "/data",
             "broker.rack": f"rack-{node_id}",
             **properties,
@@ -256,6 +255,13 @@ class Node:
         self._stopping: asyncio.Event | None = None
         self._ended = asyncio.Event()
         self._ended.set()
+
+    def _listeners(self, properties: Mapping[str, str]) -> str:
+        """Those of clients and of brokers, and of users where they log in."""
+        ports = {"PLAINTEXT": PORT, "REPLICATION": REPLICATION_PORT}
+        if "listener.name.users.sasl.enabled.mechanisms" in properties:
+            ports["USERS"] = USERS_PORT
+        return ",".join(f"{name}://{self.host}:{port}" for name, port in ports.items())
 
     def _new_disk(self) -> NodeDisk:
         disk = NodeDisk(SimulatedRandom(self._random.integer(1 << 62)), self.clock, self._note)

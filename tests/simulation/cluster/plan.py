@@ -70,6 +70,8 @@ class Feature(StrEnum):
     RESTS = "producers-rest"
     ONE_ACK = "appends-with-one-acknowledgement"
     QUEUE = "share-groups"
+    RIGHTS = "rights-taken-and-given-back"
+    TRANSACTIONS = "transactions"
 
 
 SHARES: dict[Feature, int] = {
@@ -114,6 +116,8 @@ SHARES: dict[Feature, int] = {
     Feature.RESTS: 40,
     Feature.ONE_ACK: 50,
     Feature.QUEUE: 25,
+    Feature.RIGHTS: 30,
+    Feature.TRANSACTIONS: 25,
 }
 
 AWAITED: dict[Feature, str] = {}
@@ -231,6 +235,12 @@ class Plan:
         return max(0.0, half_seconds - now_seconds % (2 * half_seconds))
 
     @property
+    def has_rights(self) -> bool:
+        """Whether there are users with rights: all brokers know of ACLs from the beginning."""
+        is_new = self.has(Feature.ELIGIBLE) and not self.has(Feature.OLD_BROKERS)
+        return self.has(Feature.RIGHTS) and is_new
+
+    @property
     def replicas(self) -> int:
         """How many replicas a topic has."""
         if self.has(Feature.ONE_REPLICA):
@@ -280,6 +290,13 @@ class Plan:
                 # So that snapshots, and what is cut behind them, come in short stories.
                 "share.coordinator.snapshot.update.records.per.snapshot": "5",
                 "share.coordinator.state.topic.prune.interval.ms": "1000",
+            }
+        if self.has(Feature.TRANSACTIONS):
+            found |= {
+                "transaction.state.log.num.partitions": "2",
+                "transaction.state.log.replication.factor": str(self.replicas),
+                "transaction.state.log.min.isr": str(self.in_sync_min),
+                "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             }
         shards = (1, 1, 4)[draws.integer(3)]
         # Shards that are cleaned up one after the other have moments in between.

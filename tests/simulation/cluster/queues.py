@@ -98,14 +98,14 @@ class QueueMember(Worker):
         self._member_id = f"{client.name}-1"
         self._lives = 1
         self._epoch = 0
-        self._is_assigned = False
-        self._session_epoch = 0
+        self.is_assigned = False
+        self.session_epoch = 0
         self._leader: Address | None = None
         self._leader_epoch = -1
 
     def interrupted(self) -> None:
         """Sessions end with their connections."""
-        self._session_epoch = 0
+        self.session_epoch = 0
 
     async def work(self) -> None:
         """Take part until it is over. Raises: LOST; HistoryError."""
@@ -121,16 +121,16 @@ class QueueMember(Worker):
         if not self.random.integer(30) and not accepts_all:
             self._lives += 1  # a new process, that knows nothing of the last one
             self._member_id = f"{self.client.name}-{self._lives}"
-            self._epoch = self._session_epoch = 0
-            self._is_assigned = False
-        await self._heartbeat()
-        if not self._is_assigned:
+            self._epoch = self.session_epoch = 0
+            self.is_assigned = False
+        await self.heartbeat()
+        if not self.is_assigned:
             return
         address, self._leader_epoch = await self.client.leader_of(QUEUE, 0)
         if address != self._leader:
-            self._leader, self._session_epoch = address, 0
+            self._leader, self.session_epoch = address, 0
         final_before = dict(self._of.final)
-        ranges = await self._fetch(address)
+        ranges = await self.fetch(address)
         offsets = [o for first, last in ranges for o in range(first, last + 1)]
         self._of.acquired(self.client.name, offsets, self._leader_epoch, final_before)
         if not offsets:
@@ -145,7 +145,8 @@ class QueueMember(Worker):
             if chosen:
                 await self._acknowledge(address, chosen, kind)
 
-    async def _heartbeat(self) -> None:
+    async def heartbeat(self) -> None:
+        """Join, or show that it lives. Raises: LOST; HistoryError."""
         address = await self.client.coordinator_of(GROUP)
         request = share_group_heartbeat.ShareGroupHeartbeatRequest(
             group_id=GROUP,
@@ -155,28 +156,28 @@ class QueueMember(Worker):
         )
         answer = await self.client.call(address, ApiKey.SHARE_GROUP_HEARTBEAT, 1, request)
         if answer.error_code in FORGOTTEN:
-            self._epoch, self._is_assigned = 0, False
+            self._epoch, self.is_assigned = 0, False
             raise RetryError(ErrorCode(answer.error_code).name)
         self._checked(answer.error_code, "heartbeat")
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
-            self._is_assigned = bool(answer.assignment.topic_partitions)
+            self.is_assigned = bool(answer.assignment.topic_partitions)
 
     def _checked(self, error_code: int, what: str) -> None:
         """Raises: RetryError, HistoryError."""
         if error_code in NEW_SESSION:
-            self._session_epoch = 0
+            self.session_epoch = 0
             raise RetryError(ErrorCode(error_code).name)
         if not checked(error_code):
             raise HistoryError(f"{what} of {self.client.name}: {ErrorCode(error_code).name}")
 
-    async def _fetch(self, address: Address) -> list[tuple[int, int]]:
+    async def fetch(self, address: Address) -> list[tuple[int, int]]:
         """Return what is acquired. Raises: LOST; HistoryError."""
-        is_first = self._session_epoch == 0
+        is_first = self.session_epoch == 0
         request = share_fetch.ShareFetchRequest(
             group_id=GROUP,
             member_id=self._member_id,
-            share_session_epoch=self._session_epoch,
+            share_session_epoch=self.session_epoch,
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=1 << 20,
@@ -194,7 +195,7 @@ class QueueMember(Worker):
         )
         answer = await self.client.call(address, ApiKey.SHARE_FETCH, 2, request)
         self._checked(answer.error_code, "share fetch")
-        self._session_epoch += 1
+        self.session_epoch += 1
         ranges: list[tuple[int, int]] = []
         for topic in answer.responses:
             for partition in topic.partitions:
@@ -213,7 +214,7 @@ class QueueMember(Worker):
         request = share_acknowledge.ShareAcknowledgeRequest(
             group_id=GROUP,
             member_id=self._member_id,
-            share_session_epoch=self._session_epoch,
+            share_session_epoch=self.session_epoch,
             topics=[
                 share_acknowledge.AcknowledgeTopic(
                     topic_id=self._of.topic_id,
@@ -235,7 +236,7 @@ class QueueMember(Worker):
         )
         answer = await self.client.call(address, ApiKey.SHARE_ACKNOWLEDGE, 2, request)
         self._checked(answer.error_code, "acknowledgement")
-        self._session_epoch += 1
+        self.session_epoch += 1
         code = answer.responses[0].partitions[0].error_code
         self.client.note(self.client.name, "acknowledged", offsets, kind, ErrorCode(code).name)
         if code == ErrorCode.INVALID_RECORD_STATE:

@@ -7,6 +7,7 @@ from collections import Counter
 from unittest.mock import patch
 
 from barnabas_broker.share import dead_letter_writer
+from tests.simulation.cluster import rights
 from tests.simulation.cluster.administration import (
     Administrator,
     create_topic,
@@ -40,6 +41,7 @@ from tests.simulation.cluster.specialists import (
     UncleanUser,
     WideWriter,
 )
+from tests.simulation.cluster.transactors import TRANSACTORS, ListReader, ListUser, Transactor
 from tests.simulation.cluster.workload import Committer, Producer, Reader, Worker, patiently
 
 TOPIC = "orders"
@@ -114,7 +116,7 @@ class Story:
 
     def _properties(self) -> dict[str, str]:
         """The settings of the brokers."""
-        return self.plan.properties()
+        return self.plan.properties() | (rights.SETTINGS if self.plan.has_rights else {})
 
     async def _check(self, admin: ClusterClient) -> None:
         """Hold what is there in the end against what clients know. Raises: HistoryError."""
@@ -244,7 +246,7 @@ class Story:
             rack = f"rack-{plan.strength % plan.node_count}"
             consumer = self._client("consumer")
             workers.append(SessionConsumer(consumer, history, TOPIC, plan.partitions, rack))
-        return [*workers, *self._specialists(), *self._queue_users()]
+        return [*workers, *self._specialists(), *self._queue_users(), *self._list_users()]
 
     def _queue_users(self) -> list[Worker]:
         """Who appends to a queue, and the members of its group."""
@@ -258,6 +260,30 @@ class Story:
                 QueueMember(self._client(f"packer-{number}"), self.history, user.of)
                 for number in range(2 + self.plan.strength % 2)
             ),
+        ]
+
+    def _list_users(self) -> list[Worker]:
+        """Who appends to lists in transactions, who reads them, and who checks all that."""
+        if not self.plan.has(Feature.TRANSACTIONS):
+            return []
+        history = self.history
+        wall_ms = self.cluster.nodes[0].clock.wall_ms
+        user = ListUser(self._client("list-user"), history, self.plan, wall_ms)
+        return [
+            user,
+            *(
+                Transactor(
+                    self._client(f"transactor-{group}-{number}"),
+                    history,
+                    user.of,
+                    wall_ms,
+                    group=group,
+                    version=user.version_of(group),
+                )
+                for group in range(user.of.group_count)
+                for number in range(TRANSACTORS)
+            ),
+            *(ListReader(self._client(f"list-reader-{n}"), history, user.of) for n in range(2)),
         ]
 
     def _specialists(self) -> list[Worker]:
@@ -277,6 +303,15 @@ class Story:
                 )
             )
             workers.append(TrimmedReader(self._client("trimmed-reader"), history, TRIMMED, 0))
+        if plan.has_rights:
+            cluster = self.cluster
+            user = rights.LoggedInClient(
+                "carol", cluster.network, cluster.addresses, plan.draws("carol"), cluster.trace.note
+            )
+            changer = self._client("changer")
+            workers.append(
+                rights.RightsUser(changer, history, plan, wall_ms, user=user, nodes=cluster.nodes)
+            )
         kinds: tuple[tuple[Feature, type[Specialist]], ...] = (
             (Feature.COMPACTION, TableWriter),
             (Feature.WIDE, WideWriter),

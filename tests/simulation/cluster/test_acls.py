@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 from barnabas_broker.security.acl.acl import Acl
+from barnabas_broker.security.authorizer import AccessQuestion
 from barnabas_broker.security.principal import ANONYMOUS, Principal
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.api import ApiKey
@@ -73,8 +74,9 @@ def removal(number: int) -> DeleteAclsRequest:
 def may_read(node: Node, number: int, host: str) -> bool:
     authorizer = node.server.authorizer
     assert authorizer is not None
+    topic = f"pair-{number}"
     return authorizer.is_allowed(
-        ALICE, host, AclOperation.READ, AclResourceType.TOPIC, f"pair-{number}"
+        AccessQuestion(ALICE, host, AclOperation.READ, AclResourceType.TOPIC, topic)
     )
 
 
@@ -110,6 +112,7 @@ class Story:
         for number in sorted(self.uncertain):
             await self.settle(number)
         await world.until(lambda: all(map(self.is_right, world.nodes)))
+        assert len({frozenset(node.server.image.acls) for node in world.nodes}) == 1
         assert not watch.done(), watch.exception()
         watch.cancel()
         assert self.looks > 1_000

@@ -36,6 +36,13 @@ FIRST_SEEDS: dict[str, int] = {
     "acceptance_not_written": 1,
     "dead_letters_not_written": 3,
     "archiving_forgotten_on_load": 17,
+    "late_end": 8,
+    "late_add": 8,
+    "producer_not_fenced": 8,
+    "aborts_commit": 8,
+    "marker_dropped": 8,
+    "read_past_the_last_stable_offset": 8,
+    "rights_remembered_by_connections": 50,
 }
 """Where to look first: a seed that found the bug; the broker's changes may move it on."""
 SEEDS_MAX = 300

@@ -3,11 +3,8 @@
 import asyncio
 import copy
 
-from barnabas_broker.controller.pending_recovery import (
-    EPOCHS_SKIPPED,
-    ORDER_FILE,
-    PRODUCER_IDS_SKIPPED,
-)
+from barnabas_broker.controller.pending_recovery import EPOCHS_SKIPPED, ORDER_FILE
+from barnabas_broker.controller.producer_ids import IDS_SKIPPED
 from barnabas_broker.metadata.quorum.history import HISTORY_FILE
 from barnabas_protocol.ids import uuid_to_text
 from tests.simulation.cluster.metadata_world import SETTINGS, World
@@ -141,7 +138,7 @@ def test_an_interrupted_recovery_is_completed_by_the_next_start() -> None:
         assert (orders.isr, orders.leader) == ((2,), 2)
         assert orders.leader_epoch >= EPOCHS_SKIPPED
         assert orders.partition_epoch >= EPOCHS_SKIPPED
-        assert image.next_producer_id >= PRODUCER_IDS_SKIPPED
+        assert image.next_producer_id >= IDS_SKIPPED
         assert image.brokers[0].fenced
         assert image.brokers[1].fenced
         assert not world.nodes[2].disk.exists(f"{folder}/{ORDER_FILE}")

@@ -1,15 +1,12 @@
 """A seed is a whole story of a whole cluster: it can be told again."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.cluster.story import Story
-
-ROOT = Path(__file__).resolve().parent.parent.parent.parent
+from tests.support.other_hashes import ROOT, printed_with_other_hashes
 
 
 def fingerprint(seed: int) -> tuple[int, int]:
@@ -36,15 +33,5 @@ def test_a_seed_gives_the_same_story_again() -> None:
 def test_another_process_with_other_hashes_tells_the_same_story() -> None:
     """The order of a set of strings differs from process to process: nothing may depend on it."""
     program = "from tests.simulation.cluster.test_replays import fingerprint as f; print(f(3))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
+    found = printed_with_other_hashes(program)
     assert len(found) == 1, found

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 
 from barnabas_client.errors import BrokerUnreachableError, RetriableError, UsageError
 from barnabas_operator.gateway.kafka_topics import TopicMeasures
-from barnabas_operator.reconcile.broker.names import log_directory
-from barnabas_operator.reconcile.broker.observed import (
+from barnabas_operator.reconcile.broker.cluster_state import (
     BrokerSettings,
     ClusterView,
     MetadataMembers,
     PartitionView,
-    ProcessView,
     RegisteredBroker,
+)
+from barnabas_operator.reconcile.broker.names import log_directory
+from barnabas_operator.reconcile.broker.observed import (
+    ProcessView,
 )
 from barnabas_operator.reconcile.topic_apply import Errors
 from barnabas_operator.reconcile.topic_state import (

@@ -32,6 +32,8 @@ from tests.simulation.operator.kubernetes import NAME, NAMESPACE, Kubernetes, is
 from tests.support.fake_kubernetes_store import FakeStore, Manifest
 
 DELETION_SECONDS_MAX = 300
+GONE_SECONDS = 2  # longer than from the last look at pods to the deletion of one
+BROKERS_MAX = 6
 IDENTIFIED_SECONDS = 30  # a pass is over by then
 GOOD_IMAGE = "good:0"
 
@@ -44,6 +46,7 @@ class Wrong(Exception):
 class Picture:
     """What was so at a moment, as far as rules ask for it."""
 
+    expected: frozenset[int]
     serving: frozenset[int]
     down: frozenset[int]  # of those that are expected to serve
     members: frozenset[int]
@@ -72,6 +75,7 @@ class Checks:
     _stopped: set[int] = field(default_factory=set)  # brokers that served, in this pass
     _identified: int = 0  # for so many seconds the Broker has said whose cluster it is
     _going: dict[str, int] = field(default_factory=dict)
+    _gone: dict[int, int] = field(default_factory=dict)  # how long brokers have had no pod
 
     def picture(self) -> Picture:
         brokers, pods = self.brokers, self.kubernetes.pods()
@@ -85,6 +89,7 @@ class Checks:
             for node_id in one.replicas:
                 held[node_id] = held.get(node_id, 0) + 1
         return Picture(
+            expected=frozenset(set(range(current)) - parked),
             serving=frozenset(joined),
             down=frozenset(set(range(current)) - parked - joined),
             members=frozenset(brokers.members),
@@ -173,6 +178,9 @@ class Checks:
         self._stopped.add(node_id)
         if away := before.down & now.down - {node_id}:
             raise Wrong(f"broker {node_id} is stopped while {sorted(away)} are down")
+        for other in sorted(before.expected & now.expected - {node_id}):
+            if self._gone.get(other, 0) >= GONE_SECONDS:
+                raise Wrong(f"broker {node_id} is stopped, and {other} has had no pod for seconds")
         if node_id in before.plain & now.plain and (ill := before.crashing & now.crashing):
             raise Wrong(f"broker {node_id} is stopped while containers crash beside {sorted(ill)}")
         if all(_ends_majority(one, node_id) for one in (before, now)):
@@ -281,6 +289,12 @@ class Checks:
         ends_all = broker is not None and is_going(broker) and FINALIZER in finalizers_of(broker)
         if not ends_all and (lost := self.brokers.lost()):
             raise Wrong(f"acknowledged records of {lost} are on no disk")
+        pods = self.kubernetes.pods()
+        self._gone = {
+            node_id: self._gone.get(node_id, 0) + 1
+            for node_id in range(BROKERS_MAX)
+            if node_id not in pods or is_going(pods[node_id])
+        }
         is_known = bool(((broker or {}).get("status") or {}).get("clusterId"))
         self._identified = self._identified + 1 if is_known else 0
         going = {

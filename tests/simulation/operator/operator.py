@@ -20,7 +20,10 @@ from barnabas_operator.handlers import CHILDREN, WATCHED, EventHandlers
 from barnabas_operator.kubernetes.api import ForbiddenError, Object, UnavailableError
 from barnabas_operator.kubernetes.kinds import SERVICE, Kind
 from barnabas_operator.reconcile.broker.broker_reconciler import BrokerReconciler
-from barnabas_operator.reconcile.broker.observed import ClusterView, ProcessView
+from barnabas_operator.reconcile.broker.cluster_state import ClusterView
+from barnabas_operator.reconcile.broker.observed import (
+    ProcessView,
+)
 from barnabas_operator.reconcile.elsewhere import Elsewhere
 from barnabas_operator.reconcile.group.group_reconciler import GroupReconciler
 from barnabas_operator.reconcile.topic_reconciler import TopicReconciler

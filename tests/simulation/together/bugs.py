@@ -2,17 +2,17 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from barnabas_broker.coordinator.group.offsets import OffsetStore
 from barnabas_broker.coordinator.transaction.markers import MarkerSender
-from barnabas_broker.coordinator.transaction.shard import Producer, TransactionShard
-from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
+from barnabas_broker.coordinator.transaction.shard import TransactionShard
+from barnabas_broker.coordinator.transaction.state import Transaction
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.producer.batch_completion import BatchCompletion
+from tests.simulation import transaction_bugs
 from tests.simulation.client import bugs
 
 Patch = contextlib.AbstractContextManager[Any]
@@ -64,41 +64,17 @@ def _poll_loses() -> Patch:
 
 def _marker_lost() -> Patch:
     """A coordinator forgets a partition of a transaction that it ends."""
-    before = MarkerSender.send
-
-    def send(self: Any, partition: int, transaction: Transaction) -> None:
-        fewer = frozenset(sorted(transaction.partitions)[1:])
-        before(self, partition, replace(transaction, partitions=fewer))
-
-    return patch.object(MarkerSender, "send", send)
+    return patch.object(MarkerSender, "send", transaction_bugs.send_to_all_but_one)
 
 
 def _abort_commits() -> Patch:
     """The markers of an abort say commit."""
-    before = MarkerSender.send
-
-    def send(self: Any, partition: int, transaction: Transaction) -> None:
-        commits = replace(transaction, state=TransactionState.PREPARE_COMMIT)
-        before(self, partition, commits)
-
-    return patch.object(MarkerSender, "send", send)
+    return patch.object(MarkerSender, "send", transaction_bugs.send_commits)
 
 
 def _unfenced() -> Patch:
     """Who begins does not fence the producer before it."""
-
-    def with_next_epoch(
-        self: Transaction, timeout_ms: int, expected_epoch: int, now_ms: int
-    ) -> Transaction:
-        return replace(
-            self,
-            state=TransactionState.EMPTY,
-            partitions=frozenset(),
-            producer_epoch=max(self.producer_epoch, 0),
-            updated_ms=now_ms,
-        )
-
-    return patch.object(Transaction, "with_next_epoch", with_next_epoch)
+    return patch.object(Transaction, "with_next_epoch", transaction_bugs.with_same_epoch)
 
 
 def _aborted_offsets() -> Patch:
@@ -111,28 +87,17 @@ def _aborted_offsets() -> Patch:
     return patch.object(OffsetStore, "end_transaction", end_transaction)
 
 
-def _as_of_now(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A request of an earlier transaction counts as one of the transaction that is open."""
-
-    def taken(self: Any, transactional_id: str, producer: Producer, *rest: Any, **more: Any) -> Any:
-        known = self.transactions.get(transactional_id)
-        if known is not None and known.state is TransactionState.ONGOING:
-            producer = Producer(known.producer_id, known.producer_epoch)
-        return method(self, transactional_id, producer, *rest, **more)
-
-    return taken
-
-
 def _late_end() -> Patch:
     """The end of an earlier transaction ends the one that is open (the hole KIP-890 closes)."""
-    return patch.object(TransactionShard, "end", _as_of_now(TransactionShard.end))
+    return patch.object(TransactionShard, "end", transaction_bugs.end_of_whatever_is_open)
 
 
 def _late_add() -> Patch:
     """A partition that an earlier transaction wanted gets into the one that is open."""
-    add, verify = TransactionShard.add_partitions, TransactionShard.verify
     return patch.multiple(
-        TransactionShard, add_partitions=_as_of_now(add), verify=_as_of_now(verify)
+        TransactionShard,
+        add_partitions=transaction_bugs.add_to_whatever_is_open,
+        verify=transaction_bugs.verify_by_whatever_is_open,
     )
 
 

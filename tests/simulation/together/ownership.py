@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from barnabas_broker.coordinator.group.consumer.consumer_groups import ConsumerGroups
 from barnabas_broker.coordinator.group.consumer.records import read_consumer_key
+from barnabas_broker.coordinator.group.group_memory import BrokerGroupMemory
 from barnabas_broker.coordinator.group.groups import GroupQuota
 from barnabas_broker.coordinator.runtime.journal import UndoJournal
 from barnabas_protocol.records.record import Record
@@ -19,7 +20,9 @@ def check_ownership(records: Iterable[Record]) -> int:
 
     Returns how many assignments there were. Raises: Violation.
     """
-    groups = ConsumerGroups(GroupQuota(_LIMIT, _LIMIT), UndoJournal())
+    groups = ConsumerGroups(
+        GroupQuota(_LIMIT, _LIMIT, BrokerGroupMemory(_LIMIT, _LIMIT)), UndoJournal()
+    )
     epochs: dict[tuple[str, str], int] = {}
     assignment_count = 0
     for record in records:

@@ -55,6 +55,7 @@ OTHERS_TOPICS = (
     Feature.NAMES_AGAIN,
     Feature.WIDE,
     Feature.UNCLEAN,
+    Feature.TRANSACTIONS,
 )
 EMPTY_SECONDS = 30.0
 
