@@ -17,6 +17,7 @@ from typing import Final
 from barnabas_broker.security.acl.acl import Acl
 from barnabas_broker.security.acl.standard_authorizer import StandardAuthorizer
 from barnabas_broker.security.allowed_names import AllowedNames
+from barnabas_broker.security.authorizer import AccessQuestion
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 
@@ -70,11 +71,11 @@ def measure(size: int) -> dict[str, float]:
 
     def anew() -> None:
         for name in names:
-            of.explain(who, HOST, READ, TOPIC, name)
+            of.explain(AccessQuestion(who, HOST, READ, TOPIC, name))
 
     def kept() -> None:
         for _ in names:
-            of.is_allowed(who, HOST, READ, TOPIC, "team-1-topic-1")
+            of.is_allowed(AccessQuestion(who, HOST, READ, TOPIC, "team-1-topic-1"))
 
     connection = AllowedNames(TOPIC)
     wanted = frozenset(("team-1-topic-1",))

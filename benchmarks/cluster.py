@@ -40,6 +40,7 @@ class Cluster:
         self.name = trial.kind
         self.directory = trial.directory / "cluster"
         given = {**_PROPERTIES, **(properties or {})}
+        self._peer_version = trial.peer_version
         make = self._apache if trial.kind == "apache" else self._barnabas
         self.brokers: dict[int, Broker] = make(given)
 
@@ -47,6 +48,7 @@ class Cluster:
         nodes = {
             node_id: ApacheKafka(
                 self.directory / str(node_id),
+                version=self._peer_version,
                 properties={
                     "transaction.state.log.replication.factor": "3",
                     "transaction.state.log.min.isr": "2",

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 LOGS = 4
 BATCHES = 12_000
@@ -54,7 +55,7 @@ async def _measure(directory: Path) -> dict[str, float]:
     config = topic_config(segment_bytes="1048576", retention_ms="-1")
     times = Times()
 
-    async def produce(logs: list) -> None:
+    async def produce(logs: list[Any]) -> None:
         for number in range(BATCHES):
             for log in logs:
                 log.append_as_leader(bytearray(batch), 0, now_ms=TIMESTAMP)

@@ -56,7 +56,7 @@ def _compare(trial: SparkTrial, topic: str, size: int, partition_count: int) -> 
             read = sum(progress["numInputRows"] for progress in query.recentProgress)
             if read != count:
                 raise RuntimeError(f"{way.name} read {read} of {count} records")
-            return seconds - in_triggers / 1000
+            return float(seconds - in_triggers / 1000)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 

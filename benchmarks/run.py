@@ -9,15 +9,18 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.clients import Conditions
 from benchmarks.quiet import wait_until_idle
 from benchmarks.report import Report
-from benchmarks.scenario import Scenario
+from benchmarks.scenario import Scenario, medians
 from benchmarks.scenarios import ALL
 from benchmarks.trial import KINDS, Trial
-from tests.support.apache_kafka import DEFAULT_VERSION
+
+#: The newest; its clients and those of the scenarios may be of another version.
+PEER_VERSION = "4.4.0"
 
 # The largest scenario writes 5 GiB; it is removed before the next one begins.
 _FREE_BYTES_MIN = 8 << 30
@@ -41,40 +44,53 @@ def main() -> int:
         if shutil.disk_usage(root).free < _FREE_BYTES_MIN:
             print(f"{root} has less than {_FREE_BYTES_MIN >> 30} GiB free; choose --directory")
             return 2
+        trials = [
+            Trial(
+                kind,
+                root / kind,
+                is_quick=arguments.quick,
+                repeat_count=arguments.repeat,
+                peer_version=arguments.peer,
+            )
+            for kind in ([arguments.only] if arguments.only else KINDS)
+        ]
         for scenario in chosen:
-            for kind in [arguments.only] if arguments.only else KINDS:
-                trial = Trial(
-                    kind, root / kind, is_quick=arguments.quick, repeat_count=arguments.repeat
-                )
-                failures += not _measure(scenario, trial, report)
+            failures += not _measure(scenario, trials, arguments.rounds, report)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     print()
     print(report.table(chosen))
-    path = report.write_markdown(ALL, f"Apache Kafka {DEFAULT_VERSION}")
+    path = report.write_markdown(ALL, f"Apache Kafka {arguments.peer}")
     print(f"\nAll results: {path} and {report.path.name} beside it.")
     return 1 if failures else 0
 
 
-def _measure(scenario: Scenario, trial: Trial, report: Report) -> bool:
-    """One scenario against one broker; a failure is told and does not end the others."""
-    print(f"{scenario.name}: {trial.kind} ...", end=" ", flush=True)
-    Conditions.others_shares.clear()
-    wait_until_idle(Conditions.patience_seconds)
-    began = datetime.datetime.now(tz=datetime.UTC)
-    try:
-        figures = scenario.measure(trial)
-    except Exception:
-        print("failed")
-        traceback.print_exc()
-        return False
-    finally:
-        shutil.rmtree(trial.directory, ignore_errors=True)
-    shares = Conditions.others_shares
-    others = max(shares) if shares else None
-    report.add(scenario, trial.kind, figures, began.strftime("%Y-%m-%d %H:%M UTC"), others)
-    told = ", ".join(f"{name} {value:,.4g}" for name, value in figures.items())
-    print(told + ("" if others is None else f" (others had up to {others:.0%} of the machine)"))
+def _measure(scenario: Scenario, trials: Sequence[Trial], round_count: int, report: Report) -> bool:
+    """One scenario, the brokers in turn in each round; a failure is told and ends this one."""
+    rounds: dict[str, list[dict[str, float]]] = {trial.kind: [] for trial in trials}
+    others: dict[str, float] = {}
+    began = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    for number in range(1, round_count + 1):
+        for trial in trials:
+            print(f"{scenario.name}, {number}: {trial.kind} ...", end=" ", flush=True)
+            Conditions.others_shares.clear()
+            wait_until_idle(Conditions.patience_seconds)
+            try:
+                figures = scenario.measure(trial)
+            except Exception:
+                print("failed")
+                traceback.print_exc()
+                return False
+            finally:
+                shutil.rmtree(trial.directory, ignore_errors=True)
+            rounds[trial.kind].append(figures)
+            told = ", ".join(f"{name} {value:,.4g}" for name, value in figures.items())
+            if shares := Conditions.others_shares:
+                others[trial.kind] = max(others.get(trial.kind, 0.0), *shares)
+                told += f" (others had up to {max(shares):.0%} of the machine)"
+            print(told)
+    for kind, measured in rounds.items():
+        report.add(scenario, kind, medians(measured), began, others.get(kind))
     return True
 
 
@@ -86,6 +102,10 @@ def _parse() -> argparse.Namespace:
         "--only", choices=KINDS, help="measure one broker, keep the other's figures"
     )
     parser.add_argument("--repeat", type=int, default=3, help="measured runs, the median counts")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="rounds of both brokers in turn, the median counts"
+    )
+    parser.add_argument("--peer", default=PEER_VERSION, help="the version of Apache Kafka")
     parser.add_argument(
         "--patience",
         type=float,

@@ -45,10 +45,20 @@ _POLL_SECONDS = 0.005
 class Trial:
     """What a scenario needs to measure one kind of broker."""
 
-    def __init__(self, kind: str, directory: Path, *, is_quick: bool, repeat_count: int) -> None:
+    def __init__(
+        self,
+        kind: str,
+        directory: Path,
+        *,
+        is_quick: bool,
+        repeat_count: int,
+        peer_version: str,
+    ) -> None:
+        """`peer_version` is Apache Kafka's."""
         self.kind = kind
         self.directory = directory
         self.is_quick = is_quick
+        self.peer_version = peer_version
         self.repeat_count = 1 if is_quick else repeat_count
 
     def size(self, full: int, quick: int) -> int:
@@ -57,8 +67,10 @@ class Trial:
 
     def new_broker(self, properties: Mapping[str, str] | None = None) -> Broker:
         """A broker that is not started yet, on a free port, in the trial's folder."""
-        factory = ApacheKafka if self.kind == "apache" else BarnabasProcess
-        return factory(self.directory / "broker", properties=properties)
+        directory = self.directory / "broker"
+        if self.kind == "apache":
+            return ApacheKafka(directory, version=self.peer_version, properties=properties)
+        return BarnabasProcess(directory, properties=properties)
 
     @contextmanager
     def broker(self, properties: Mapping[str, str] | None = None) -> Iterator[Broker]:

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from barnabas_client.env import SystemClock
 from barnabas_operator.garbage import ShortCollections
@@ -100,7 +100,7 @@ class MeasuredOperator(OperatorProcess):
             KeyKind.TOPICS: TopicReconciler(
                 *common,
                 counted=self.metrics.resources,
-                make_gateway=lambda admin: brokers.topics(admin.broker_name),
+                make_gateway=lambda admin: brokers.topics(cast("Any", admin).broker_name),
             ),
             KeyKind.GROUPS: GroupReconciler(*common, make_gateway=lambda admin: Groups()),
             KeyKind.BROKER: BrokerReconciler(
