@@ -1,12 +1,9 @@
-# The images of Barnabas, small and without a shell:
-#
-#   docker build --target broker    --tag barnabas-broker    .
-#   docker build --target operator  --tag barnabas-operator  .
-#   docker build --target pipelines --tag barnabas-pipelines .
+# The images of Barnabas, small and without a shell. `make images` builds them with docker, podman or
+# buildah and names them localhost/barnabas-TARGET:VERSION, as the chart's values do.
 #
 # What an image holds is the C library, Python and the packages of a lock file, as Debian's and
-# the project's packages bring them; nobody in it has a right to change anything. Buildah takes
-# this file as well. BASE is a Debian 12, used for building only.
+# the project's packages bring them; nobody in it has a right to change anything.
+# BASE is a Debian 12, used for building only.
 ARG BASE=docker.io/library/debian:bookworm-slim
 
 # --- tools: what the stages that build have in common
@@ -63,6 +60,7 @@ COPY protocol protocol
 COPY client client
 COPY broker broker
 COPY operator operator
+COPY console console
 COPY cli cli
 COPY crds crds
 RUN HATCH_BUILD_HOOKS_ENABLE=1 /build/bin/pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheel .

@@ -16,14 +16,19 @@ DIST_VENV := .venv-dist
 DIST_BIN := $(DIST_VENV)/bin
 DIST_STAMP := $(DIST_VENV)/.installed
 
+# The console's page is checked, tested and bundled by tools of npm; nobody who runs Barnabas needs them.
+FRONT := console/front
+FRONT_STAMP := $(FRONT)/node_modules/.package-lock.json
+CONSOLE_STAMP := $(VENV)/.console-installed
+
 # Processes of the tests: one more than there are cores, because tests also wait.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test compiled sim check attack interop spark e2e soak bench docs dist generate lock clean
+.PHONY: help setup run test compiled sim check attack interop spark e2e secure soak bench docs images load dist generate lock clean
 
 help:            ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## .venv with the package and all it needs
 
@@ -39,7 +44,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@# cores, which pip does not do, and without a thousand classes of Kubernetes' resources, which nothing imports.
 	@# A package may bring files that are no Python of this version; whoever imports them would be told.
 	-@$(BIN)/python -m compileall -qq -j 0 -x 'kubernetes/(client|aio)/.*(api|models)/' $(VENV)/lib
-	$(BIN)/python -m compileall -q protocol client broker operator pipelines cli testing
+	$(BIN)/python -m compileall -q protocol client broker operator pipelines console cli testing
 	@touch $@
 
 run: setup       ## one broker on 127.0.0.1:9092, data in ./data
@@ -60,9 +65,33 @@ check: setup     ## format, lint, types, import contracts, tidiness
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy -p dashboards -p charts -p handbook
+	$(BIN)/mypy -p dashboards -p charts -p handbook -p benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory front; \
+	  else echo "npm is missing, so the types of the console's page were not checked; make console does it"; fi
+
+.PHONY: front
+front: $(FRONT_STAMP)
+	cd $(FRONT) && node_modules/.bin/tsc -p tsconfig.json
+
+$(FRONT_STAMP): $(FRONT)/package-lock.json
+	@command -v npm >/dev/null || \
+	  { echo "The console's page is checked with node and npm; install them first, for example: apt-get install npm"; exit 1; }
+	cd $(FRONT) && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+vendor: $(FRONT_STAMP)  ## the libraries of the console's page, bundled anew from console/front/package-lock.json
+	cd $(FRONT) && node vendor.mjs
+
+console: setup $(CONSOLE_STAMP) $(FRONT_STAMP)  ## the console in a real Chromium (CHROME=path) on real brokers, and its bundle
+	cd $(FRONT) && node vendor.mjs --check
+	@$(MAKE) --no-print-directory front
+	$(if $(PICTURES),PICTURES=$(PICTURES)) $(BIN)/python -m pytest -m console tests/console/browser
+
+$(CONSOLE_STAMP): $(STAMP) requirements/console-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/console-dev.txt
+	@touch $@
 
 attack: setup    ## hostile input for real brokers beside a well-behaved client; QUICK=1 for less than a minute
 	$(BIN)/python -m tests.attack $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
@@ -87,8 +116,15 @@ $(SPARK_STAMP): requirements/pipelines-dev.txt requirements/pipelines-build.txt 
 	$(SPARK_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-e2e: setup       ## images, chart, operator and faults on a real Kubernetes; QUICK=1 for five minutes of it
-	$(BIN)/python -m pytest -m "e2e$(if $(QUICK), and quick)" tests/e2e
+e2e: setup $(CONSOLE_STAMP)  ## images, chart, operator and faults on a real Kubernetes; QUICK=1 for five minutes of it, SECURE=1 with security
+	$(if $(SECURE),SECURE=$(SECURE)) $(BIN)/python -m pytest -m "e2e$(if $(QUICK), and quick)" tests/e2e
+
+secure: setup    ## what security promises, at length: renewals, changes, fuzzed log-ins, and as root the lab's secure tests
+	$(BIN)/python -m tests.security.renewals $(or $(RENEWALS),1000)
+	$(BIN)/python -m tests.security.changes $(or $(AUTHORITIES),10) $(or $(PASSWORDS),100)
+	$(BIN)/python -m tests.security.fuzzed_logins $(or $(LOGINS),1000000)
+	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m pytest -m e2e tests/e2e/test_secure_*.py; \
+	  else echo "The lab needs root: tests/e2e/test_secure_*.py were not run"; fi
 
 soak: setup      ## five real brokers, three clients, faults at random for MINUTES=n (10); needs root
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10)$(if $(FAULTS), --faults $(FAULTS))$(if $(SEED), --seed $(SEED))
@@ -106,8 +142,21 @@ $(DOCS_STAMP): requirements/docs.txt
 	$(DOCS_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@touch $@
 
+# docker, podman or buildah builds the images and has them then; TOOL=podman says which. They need nothing that is installed.
+IMAGE_FLAGS = $(if $(TOOL),--tool $(TOOL)) $(if $(REGISTRY),--registry $(REGISTRY)) $(addprefix --target ,$(TARGETS))
+BUILD_FLAGS = $(if $(BASE),--base $(BASE)) $(if $(OPTIONS),--options='$(OPTIONS)')
+
+images:          ## the images broker and operator, by docker, podman or buildah; TARGETS='broker operator pipelines' for all
+	$(PYTHON) -m releases.images build $(IMAGE_FLAGS) $(BUILD_FLAGS)
+
+load:            ## loads them into a cluster here: KIND=name, MINIKUBE=profile, K3S=1 or CONTAINERD=socket
+	@$(if $(KIND)$(MINIKUBE)$(K3S)$(CONTAINERD),,echo 'Say where to: make load KIND=name, MINIKUBE=profile, K3S=1 or CONTAINERD=socket'; exit 1)
+	$(PYTHON) -m releases.images load $(IMAGE_FLAGS) $(if $(KIND),--kind $(KIND)) $(if $(MINIKUBE),--minikube $(MINIKUBE)) \
+	  $(if $(K3S),--k3s) $(if $(CONTAINERD),--containerd $(CONTAINERD))
+
 dist: $(DIST_STAMP)  ## the files of a release in dist/: wheels, sources, chart, images, SBOMs, checksums; IMAGES=no leaves images out
-	$(DIST_BIN)/python -m releases.distribution $(if $(filter no,$(IMAGES)),--no-images)
+	$(DIST_BIN)/python -m releases.distribution $(if $(filter no,$(IMAGES)),--no-images) \
+	  $(if $(TOOL),--tool $(TOOL)) $(BUILD_FLAGS)
 
 $(DIST_STAMP): requirements/dist.txt requirements/broker.txt pyproject.toml
 	$(PYTHON) -m venv $(DIST_VENV)
@@ -116,11 +165,12 @@ $(DIST_STAMP): requirements/dist.txt requirements/broker.txt pyproject.toml
 	$(DIST_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-generate: setup  ## dashboards, the chart's copies, schema and README, the drawing of modules, the reference of Spark's jobs
+generate: setup  ## dashboards, the chart's copies, schema and README, the drawing of modules, the reference of Spark's jobs, man pages
 	$(BIN)/python -m dashboards.generate
 	$(BIN)/python -m charts.generate
 	$(BIN)/python -m handbook.module_diagram
 	$(BIN)/python -m barnabas_pipelines.jobs.reference
+	$(BIN)/python -m barnabas_cli.man_pages
 
 lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
@@ -139,8 +189,10 @@ lock:            ## renew requirements/*.txt (needs uv on the PATH)
 	  --no-header - -o requirements/build.txt
 	printf 'cyclonedx-bom>=7\nhatchling>=1.27\nmypy[mypyc]>=1.13\nsetuptools\n' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header - -o requirements/dist.txt
+	echo 'playwright>=1.50' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header -c requirements/dev.txt - -o requirements/console-dev.txt
 	echo 'mkdocs-material>=9.6' | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header - -o requirements/docs.txt
 
 clean:           ## removes the .venv and caches, never data
-	rm -rf $(VENV) $(SPARK_VENV) $(DOCS_VENV) $(DIST_VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPARK_VENV) $(DOCS_VENV) $(DIST_VENV) $(FRONT)/node_modules site .mypy_cache .ruff_cache .pytest_cache .hypothesis

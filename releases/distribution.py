@@ -25,31 +25,25 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Final
 
-from barnabas_pipelines.jars import fetch_jars
+from releases import images
+from releases.images import LOCAL_REGISTRY, TARGETS, version
 from tests.support.helm import built_helm
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CHART: Final = ROOT / "charts" / "barnabas"
-# The images, and the lock file of each.
-TARGETS: Final = ("broker", "operator", "pipelines")
-# To reach a package index over TLS from within; the image has certificates of its own.
-_CERTIFICATES: Final = "--volume=/etc/ssl/certs:/etc/ssl/certs:ro"
 CHECKSUMS: Final = "SHA256SUMS"
+_PATHS_SHOWN: Final = 5
+# What hatchling adds to the sources.
+_PACKAGE_INFORMATION: Final = "PKG-INFO"
 
 
 class ReleaseError(Exception):
     """The tree is not fit for a release; the text says what to mend."""
-
-
-def version() -> str:
-    """The version of all parts."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project["version"])
 
 
 def changes(text: str, of_version: str) -> str:
@@ -66,6 +60,34 @@ def changes(text: str, of_version: str) -> str:
     if not body.strip():
         raise ReleaseError(f"the section '## {of_version}' of CHANGELOG.md is empty")
     return f"{found[0]}\n\n{body.strip()}\n"
+
+
+def check_tree(root: Path) -> None:
+    """Refuse a tree that is not exactly its commit's, but for what git ignores.
+
+    Files that git does not know would be in the archive of the sources, whatever they hold.
+    Raises: ReleaseError.
+    """
+    changed = _output(["git", "-C", str(root), "status", "--porcelain"]).splitlines()
+    if changed:
+        paths = ", ".join(line.split(maxsplit=1)[1] for line in changed[:_PATHS_SHOWN])
+        more = " and more" if len(changed) > _PATHS_SHOWN else ""
+        raise ReleaseError(f"commit or remove what is not committed: {paths}{more}")
+
+
+def check_sources(archive: Path, tracked: Iterable[str]) -> None:
+    """Refuse an archive of the sources with a file that git does not keep.
+
+    What only this clone's or this person's settings of git ignore is in no list of changes.
+    Raises: ReleaseError.
+    """
+    kept = {_PACKAGE_INFORMATION, *tracked}
+    with tarfile.open(archive) as files:
+        names = [PurePosixPath(*PurePosixPath(file.name).parts[1:]) for file in files]
+    # A folder that git keeps as a link is there as a folder.
+    strangers = [str(name) for name in names if not kept & {str(name), *map(str, name.parents)}]
+    if strangers:
+        raise ReleaseError(f"in the archive of the sources, and not kept by git: {strangers[0]}")
 
 
 def write_checksums(folder: Path) -> Path:
@@ -85,6 +107,8 @@ def build_packages(folder: Path) -> None:
     """Both wheels and the archive of the sources."""
     run = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
     _run([*run, "--target", "sdist", "--target", "wheel"])
+    tracked = _output(["git", "ls-files"]).splitlines()
+    check_sources(folder / f"barnabas-{version()}.tar.gz", tracked)
     _run([*run, "--target", "wheel"], {"HATCH_BUILD_HOOKS_ENABLE": "1"})
 
 
@@ -117,36 +141,21 @@ def build_materials(folder: Path) -> None:
         )
 
 
-def build_images(folder: Path) -> None:
-    """The images of the Dockerfile, built by buildah as the end-to-end tests build theirs."""
-    fetch_jars(ROOT / "connector")
-    _run(["bash", str(ROOT / "tests" / "e2e" / "lab" / "build.sh")])
+def build_images(folder: Path, tool: str, options: Sequence[str]) -> None:
+    """The images of the Dockerfile, as `make images` builds them."""
+    images.build(tool, TARGETS, LOCAL_REGISTRY, options)
     for target in TARGETS:
-        _run(
-            [
-                "bash",
-                str(ROOT / "tests" / "e2e" / "lab" / "image.sh"),
-                "--oci",
-                f"localhost/barnabas/{target}:{version()}",
-                str(folder / f"barnabas-{target}-{version()}-{platform.machine()}.oci.tar"),
-                _CERTIFICATES,
-                "--target",
-                target,
-                "--file",
-                str(ROOT / "Dockerfile"),
-                str(ROOT),
-            ]
-        )
+        archive = folder / f"barnabas-{target}-{version()}-{platform.machine()}.oci.tar"
+        images.write_oci(tool, target, archive)
 
 
-def build(folder: Path, *, has_images: bool) -> None:
-    """Fill the folder; what was in it goes first.
+def build(folder: Path, *, tool: str | None, options: Sequence[str] = ()) -> None:
+    """Fill the folder, with images if there is a tool for them; what was in it goes first.
 
-    Raises: ReleaseError before anything is built, if the tree has uncommitted changes or the
+    Raises: ReleaseError before anything is built, if the tree is not the commit's or the
         changelog does not know the version.
     """
-    if _output(["git", "status", "--porcelain", "--untracked-files=no"]):
-        raise ReleaseError("the tree has changes that are not committed")
+    check_tree(ROOT)
     section = changes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version())
     # Archives bear the time of the commit, so that two builds of it are equal.
     os.environ["SOURCE_DATE_EPOCH"] = _output(["git", "log", "-1", "--format=%ct"])
@@ -156,8 +165,8 @@ def build(folder: Path, *, has_images: bool) -> None:
     build_chart(folder)
     build_materials(folder)
     (folder / f"CHANGELOG-{version()}.md").write_text(section, encoding="utf-8")
-    if has_images:
-        build_images(folder)
+    if tool is not None:
+        build_images(folder, tool, options)
     print(write_checksums(folder).read_text(encoding="utf-8"), end="")
 
 
@@ -176,10 +185,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Builds the files of a release.")
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist")
     parser.add_argument("--no-images", action="store_true", help="leave out the images")
+    parser.add_argument("--tool", choices=images.TOOLS, help="by default the first one that works")
+    images.add_build_arguments(parser)
     arguments = parser.parse_args()
     try:
-        build(arguments.folder.resolve(), has_images=not arguments.no_images)
-    except ReleaseError as error:
+        tool = None if arguments.no_images else arguments.tool or images.found_tool()
+        options = images.build_options(arguments.options, arguments.base)
+        build(arguments.folder.resolve(), tool=tool, options=options)
+    except (ReleaseError, images.ImageError) as error:
         print(f"No release: {error}", file=sys.stderr)
         return 1
     return 0

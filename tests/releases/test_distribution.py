@@ -2,12 +2,21 @@
 
 import hashlib
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 import yaml
 
-from releases.distribution import ROOT, ReleaseError, changes, version, write_checksums
+from releases.distribution import (
+    ROOT,
+    ReleaseError,
+    changes,
+    check_sources,
+    check_tree,
+    write_checksums,
+)
+from releases.images import version
 
 CHANGELOG = """# Changelog
 
@@ -63,3 +72,42 @@ def test_checksums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
     assert subprocess.run(check, cwd=tmp_path, check=False).returncode == 0
     (tmp_path / "a.tgz").write_bytes(b"other")
     assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 1
+
+
+def test_what_is_not_committed_is_no_part_of_a_release(tmp_path: Path) -> None:
+    """The archive of the sources takes all that lies there, such as a file with a password."""
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / ".gitignore").write_text("data/\n")
+    git("add", ".gitignore")
+    git("commit", "--message", "one")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "log").touch()
+    check_tree(tmp_path)
+    (tmp_path / "client.properties").touch()
+    with pytest.raises(ReleaseError, match=r"commit or remove .*: client\.properties$"):
+        check_tree(tmp_path)
+    git("add", "client.properties")
+    with pytest.raises(ReleaseError, match=r"client\.properties"):
+        check_tree(tmp_path)
+
+
+def test_the_sources_have_nothing_that_git_does_not_keep(tmp_path: Path) -> None:
+    """A file that this clone alone ignores is in no list of changes, and in the archive."""
+    archive = tmp_path / "barnabas-1.tar.gz"
+
+    def pack(*names: str) -> None:
+        with tarfile.open(archive, "w:gz") as files:
+            for name in names:
+                files.addfile(tarfile.TarInfo(f"barnabas-1/{name}"))
+
+    tracked = ["README.md", "operator/crds"]
+    pack("README.md", "PKG-INFO", "operator/crds/topic.yaml")
+    check_sources(archive, tracked)
+    pack("README.md", "client.properties")
+    with pytest.raises(ReleaseError, match=r"client\.properties$"):
+        check_sources(archive, tracked)

@@ -23,6 +23,7 @@ def test_a_broker_from_the_wheel_takes_and_gives_back_records(tmp_path: Path) ->
     run([*pip, "--no-deps", tmp_path / f"barnabas-{version()}-py3-none-any.whl"])
     barnabas = tmp_path / "venv" / "bin" / "barnabas"
     assert run([barnabas, "--version"], directory=tmp_path).strip() == f"barnabas {version()}"
+    assert (tmp_path / "venv" / "share" / "man" / "man1" / "barnabas-topic-create.1").exists()
     port = free_port()
     command = [str(barnabas), "dev", "--port", str(port), "--admin-port", "-1"]
     broker = ManagedProcess(
