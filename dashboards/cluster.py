@@ -340,6 +340,35 @@ _SECURITY: Final = Row(
             ],
         ),
         Panel(
+            title="TLS handshakes",
+            text="By listener and outcome: who fails speaks no TLS, or trusts nobody here.",
+            queries=[
+                Query(
+                    expression=(
+                        f"sum by (listener, outcome) ({rate('barnabas_tls_handshakes_total')})"
+                    ),
+                    legend="{{listener}} {{outcome}}",
+                    may_be_empty=True,
+                )
+            ],
+        ),
+        Panel(
+            title="Renewed certificates",
+            text="Taken over, and refused because the files do not fit each other.",
+            queries=[
+                Query(
+                    expression=f"sum({rate('barnabas_tls_reloads_total')})",
+                    legend="taken over",
+                    may_be_empty=True,
+                ),
+                Query(
+                    expression=f"sum({rate('barnabas_tls_reload_failures_total')})",
+                    legend="refused",
+                    may_be_empty=True,
+                ),
+            ],
+        ),
+        Panel(
             title="Failed log-ins",
             text="Wrong passwords, unknown users, tokens that are not valid, by mechanism.",
             queries=[

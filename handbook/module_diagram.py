@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "images" / "modules.svg"
 BROKER = "barnabas_broker"
-PACKAGES = ("protocol", "client", "broker", "operator", "pipelines", "cli", "testing")
+PACKAGES = ("protocol", "client", "broker", "operator", "pipelines", "console", "cli", "testing")
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 132, 34, 28, 46, 16
 
 Graph = Mapping[str, set[str]]

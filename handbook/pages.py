@@ -25,6 +25,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "benchmarks.md",
     "charts/barnabas/README.md": "chart.md",
+    "examples/README.md": "examples.md",
     "tests/e2e/lab/README.md": "lab.md",
 }
 _SOURCES = {page: source for source, page in OUTSIDE.items()}
