@@ -18,7 +18,7 @@ FOLDER = ROOT / "docs" / "specification"
 README = FOLDER / "README.md"
 
 # What looks like an id and names something else: improvement proposals, standards, encodings.
-FOREIGN = frozenset(("CVE", "ISO", "KAFKA", "KEP", "KIP", "SHA", "UTF"))
+FOREIGN = frozenset(("CVE", "ISO", "KAFKA", "KEP", "KIP", "MPL", "SHA", "UTF"))
 STATUS = re.compile(r"yes|(in part|not yet): .+")
 
 _ID = re.compile(r"\b([A-Z]{2,5})-(\d+)\b(?:\s+to\s+(?:# )?\1-(\d+)\b)?")
@@ -88,7 +88,10 @@ def citations() -> dict[str, set[str]]:
         path = ROOT / name
         if path.parent == FOLDER or not path.is_file():
             continue
-        text = path.read_bytes().decode("utf-8", errors="replace")
+        content = path.read_bytes()
+        if b"\0" in content:  # a picture, whose bytes may look like an id
+            continue
+        text = content.decode("utf-8", errors="replace")
         for found in cited_ids(text):
             cited.setdefault(found, set()).add(name)
     return cited

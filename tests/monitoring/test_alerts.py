@@ -55,7 +55,7 @@ def test_every_alert_has_a_case_and_says_what_it_is_about() -> None:
     for name, rule in rules().items():
         assert name.startswith("Barnabas")
         assert rule["labels"]["severity"] in ("critical", "warning")
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
         assert "{{" not in rule["annotations"]["description"]
 
 
@@ -82,6 +82,7 @@ def test_the_alert_fires_when_it_should_and_not_before(case: AlertCase, tmp_path
         "exp_annotations": {
             "summary": case.summary,
             "description": rule["annotations"]["description"],
+            "runbook_url": rule["annotations"]["runbook_url"],
         },
     }
     checks = [

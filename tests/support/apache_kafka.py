@@ -114,7 +114,7 @@ class ApacheKafka:
         assert self.process is not None
         return self.process.cpu_seconds()
 
-    def start(self, timeout_seconds: float = 60) -> float:
+    def start(self, timeout_seconds: float = 180) -> float:
         """Formats the data folder on the first start; returns the seconds until it accepts."""
         jars = kafka_jars(self.version)
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ CLIENT_ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": 
 ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 JAVA_VERSIONS = ("3.4.1", "3.9.1", "4.1.1")
 # slf4j without a provider would print warnings; the clients' own logs are not wanted.
-_SLF4J = "org.slf4j:slf4j-nop:1.7.36"
+SLF4J = "org.slf4j:slf4j-nop:1.7.36"
 
 Plan = Sequence[Sequence[str]]
 
@@ -102,11 +102,15 @@ class JavaClient(ClientProgram):
         super().__init__(f"java-{version}")
         self.version = version
 
-    def command(self) -> list[str]:
-        jars = maven_jars(
+    def jars(self) -> Path:
+        """The folder of the client and what it depends on."""
+        return maven_jars(
             f"kafka-clients-{self.version}",
-            [f"org.apache.kafka:kafka-clients:{self.version}", _SLF4J],
+            [f"org.apache.kafka:kafka-clients:{self.version}", SLF4J],
         )
+
+    def command(self) -> list[str]:
+        jars = self.jars()
         source = INTEROP / "clients" / "java" / "ClientSteps.java"
         classes = compile_java("client-steps", [source], jars)
         return java_command([classes, jars], "ClientSteps", [])

@@ -211,6 +211,9 @@ class ClusterNetwork(SimulatedNetwork):
     def forget_strikes(self, host: str) -> None:
         """Let nothing happen to the next process of a host because of what it answers."""
         self._strikes = {key: act for key, act in self._strikes.items() if key[0] != host}
+        for link in self.links:
+            if link.host == host:
+                link._strike = None  # of a request that is not answered yet
 
     def slow_link(self, host: str, other: str, latency_ms: float) -> None:
         """Let what gets from a host to another one take longer, until it heals."""

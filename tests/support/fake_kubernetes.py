@@ -75,6 +75,7 @@ class FakeKubernetes:
         self.is_away = False
         self.eviction_webhook: tuple[str, ssl.SSLContext] | None = None
         self._faults: list[Fault] = []
+        self._served_as: dict[Kind, str | None] = {}
         self._watches: dict[Kind, list[asyncio.Queue[Event | None]]] = defaultdict(list)
         self.store.listeners.append(self._spread)
 
@@ -171,6 +172,10 @@ class FakeKubernetes:
             )
         )
 
+    def serve(self, kind: Kind, version: str | None) -> None:
+        """From now on this kind, alone in its group, is served in that version only, or in none."""
+        self._served_as[kind] = version
+
     def end_watches(self) -> None:
         """End all watches, as a server does from time to time."""
         for queues in self._watches.values():
@@ -220,9 +225,12 @@ class FakeKubernetes:
         return None
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        if (document := discovery(request.path)) is not None:
+        path = request.path
+        for kind_of_group, version in self._served_as.items():
+            path = _known_path(path, kind_of_group, version)
+        if (document := discovery(path)) is not None:
             return web.json_response(document)
-        match = _PATH.match(request.path)
+        match = _PATH.match(path)
         kind = match and _served(match)
         if match is None or kind is None:
             raise Refused(404, "NotFound", "the server could not find the requested resource")
@@ -367,6 +375,15 @@ async def _send(response: web.StreamResponse, type_: str, one: Manifest) -> None
 
 def _type_of(kind: Kind) -> Manifest:
     return {"apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _known_path(path: str, kind: Kind, version: str | None) -> str:
+    """The path in the version that the store knows, if it is one in the version that is served."""
+    prefix = f"/apis/{kind.group}/"
+    if not path.startswith(prefix):
+        return path
+    asked, slash, rest = path.removeprefix(prefix).partition("/")
+    return f"{prefix}{kind.version if asked == version else 'not-served'}{slash}{rest}"
 
 
 def _served(match: re.Match[str]) -> Kind | None:

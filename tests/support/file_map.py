@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HOMES = ("broker", "cli", "client", "operator", "pipelines", "protocol", "testing")
+HOMES = ("broker", "cli", "client", "console", "operator", "pipelines", "protocol", "testing")
 MESSAGES = """### protocol/barnabas_protocol/messages
 
 """

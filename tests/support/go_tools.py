@@ -1,9 +1,12 @@
 """Go programs of the tests: built once into the cache, by a Go that is new enough for them.
 
+So are test programs of modules that others have published.
+
 Debian's Go is older than what today's modules ask for, and does not fetch a newer one by itself;
 Go's own module of toolchains has it.
 """
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -29,6 +32,30 @@ def go_program(folder: Path) -> Path:
 
     contents = [path.read_text() for path in sources]
     return cached(f"go-{folder.name}-{digest(*contents)}", build) / folder.name
+
+
+def go_test_program(module: str, checksum: str, go_version: str, package: str) -> Path:
+    """The tests of a package, compiled; `module` is `path@version`, as published.
+
+    Raises: RuntimeError if the module is another than the checksum says (`h1:` as in `go.sum`).
+    """
+    name = package.rpartition("/")[2]
+
+    def build(directory: Path) -> None:
+        go = _go(go_version)
+        printed = run([go, "mod", "download", "-json", module], directory=directory)
+        found = json.loads(printed)
+        if found["Sum"] != checksum:
+            raise RuntimeError(f"{module}: the checksum is {found['Sum']}, expected {checksum}")
+        run(
+            ["nice", go, "test", "-c", "-o", directory / name, f"./{package}"],
+            directory=Path(found["Dir"]),
+            environment=_QUIET,
+            timeout_seconds=1800,
+        )
+
+    key = digest(module, checksum, go_version, package)
+    return cached(f"go-tests-{name}-{key}", build) / name
 
 
 def _go(wanted: str) -> Path:

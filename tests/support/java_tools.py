@@ -22,7 +22,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 _DEPENDENCY = (
     "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-    "<version>{version}</version>{exclusions}</dependency>"
+    "<version>{version}</version>{classifier}{exclusions}</dependency>"
 )
 
 _NO_TRANSITIVE = (
@@ -39,15 +39,20 @@ def require_java() -> None:
 def maven_jars(name: str, coordinates: Sequence[str], *, is_transitive: bool = True) -> Path:
     """Returns a folder with the jars of `group:artifact:version` coordinates, and what they need.
 
-    Without `is_transitive` exactly the named jars are there.
+    A classifier, such as `test`, may follow the version. Without `is_transitive` exactly the named
+    jars are there.
     """
     exclusions = "" if is_transitive else _NO_TRANSITIVE
     dependencies = []
     for coordinate in coordinates:
-        group, artifact, version = coordinate.split(":")
+        group, artifact, version, *more = coordinate.split(":")
         dependencies.append(
             _DEPENDENCY.format(
-                group=group, artifact=artifact, version=version, exclusions=exclusions
+                group=group,
+                artifact=artifact,
+                version=version,
+                classifier="".join(f"<classifier>{name}</classifier>" for name in more),
+                exclusions=exclusions,
             )
         )
     pom = _POM.format(dependencies="\n".join(dependencies))

@@ -70,18 +70,34 @@ class KafkaCluster:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     def start(self) -> None:
-        """Start what does not run; returns when every broker accepts connections."""
-        _at_once(
-            node.start
-            for node in (self.controller, *self.brokers.values())
-            if node.process is None or not node.process.is_running()
-        )
+        """Start what does not run; returns when every broker accepts connections.
+
+        Where one does not, none is left running.
+        """
+        try:
+            _at_once(
+                node.start
+                for node in (self.controller, *self.brokers.values())
+                if node.process is None or not node.process.is_running()
+            )
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """End everything; the data is not needed any more, so in the quickest way."""
         for node in (*self.brokers.values(), self.controller):
             if node.process is not None and node.process.is_running():
                 node.kill()
+
+    async def until_formed(self, admin: Admin) -> None:
+        """Wait until clients see all brokers, and a controller."""
+
+        async def is_formed() -> bool:
+            described = await admin.cluster.describe()
+            return len(described.brokers) == len(self.brokers)
+
+        await until(is_formed)
 
     async def until_in_sync(self, admin: Admin, topics: Collection[str]) -> None:
         """Wait until every replica of the topics, and of the coordinators' topics, is in sync."""

@@ -26,6 +26,7 @@ CLASSES = {
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",

@@ -70,6 +70,7 @@ class LoginBench(Bench):
         settings: SaslSettings | None = None,
         tokens: TokenVerifier | None = None,
         is_loaded: bool = True,
+        timeout_ms: int = 10_000,
         **options: Any,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -80,7 +81,9 @@ class LoginBench(Bench):
         self.login_metrics = LoginMetrics()
         self.tasks: set[asyncio.Task[None]] = set()
         settings = settings or SaslSettings(mechanisms=MECHANISMS)
-        self.work = LoginWork(run_here)
+        self.threads = asyncio.Event()  # cleared: what they find is not told yet
+        self.threads.set()
+        self.work = LoginWork(self.run_here)
         self.stage = LoginStage(
             settings,
             LoginVerdicts(settings, self.loaded, self.work, tokens),
@@ -88,6 +91,7 @@ class LoginBench(Bench):
             rates=FailureRates(clock),
             metrics=self.login_metrics,
             spawn=self.spawn,
+            timeout_ms=timeout_ms,
         )
         self.stage.refuse = refuse
         if is_loaded:
@@ -106,6 +110,13 @@ class LoginBench(Bench):
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    async def run_here(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What threads do, on the loop of a test."""
+        await asyncio.sleep(0)
+        result = function(*arguments)
+        await self.threads.wait()
+        return result
 
     def handle(self, in_flight: InFlightRequest) -> None:
         """Respond as a dispatcher would."""
@@ -138,12 +149,6 @@ def refuse(in_flight: InFlightRequest, code: ErrorCode) -> None:
     in_flight.reply(
         [codec.encode_response(response, ApiKey.SASL_AUTHENTICATE, 1, in_flight.correlation_id)]
     )
-
-
-async def run_here(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What threads do, on the loop of a test."""
-    await asyncio.sleep(0)
-    return function(*arguments)
 
 
 def frame(key: ApiKey, version: int, request: Any, correlation_id: int = 7) -> bytes:

@@ -4,9 +4,10 @@ Everybody has the same rights: those given to literal names, or to `*` for all. 
 one, what is denied is denied whatever is allowed, and READ, WRITE, DELETE and ALTER imply DESCRIBE.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from barnabas_broker.security.authorizer import CLUSTER_NAME
+from barnabas_broker.security.authorizer import CLUSTER_NAME, AccessQuestion
 from barnabas_broker.security.principal import Principal
 from barnabas_protocol.acl import AclOperation, AclResourceType
 
@@ -54,16 +55,13 @@ class MemoryAuthorizer:
         self.grant(denied=denied)
         self.allows_all = True
 
-    def is_allowed(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str,
-        *,
-        is_filter: bool = False,
-    ) -> bool:
+    def weighing(self, question: AccessQuestion) -> Iterator[None]:
+        return iter(())
+
+    def is_allowed(self, question: AccessQuestion, *, is_filter: bool = False) -> bool:
+        principal, host, operation, resource_type, name = question
+        if name is None:
+            return self._is_allowed_somewhere(operation, resource_type)
         assert principal.type == "User"
         assert host
         self.seen.add((principal, host))
@@ -77,12 +75,8 @@ class MemoryAuthorizer:
             operations += IMPLY_DESCRIBE
         return any(self._has(self.allowed, each, resource_type, name) for each in operations)
 
-    def is_allowed_somewhere(
-        self,
-        principal: Principal,
-        host: str,
-        operation: AclOperation,
-        resource_type: AclResourceType,
+    def _is_allowed_somewhere(
+        self, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         self.asked.append(Given(operation, resource_type))
         is_denied = Given(operation, resource_type) in self.denied
@@ -95,8 +89,9 @@ class MemoryAuthorizer:
         )
 
     def may_change_rights(self, principal: Principal, host: str) -> bool:
+        cluster = AclResourceType.CLUSTER
         return self.is_allowed(
-            principal, host, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
+            AccessQuestion(principal, host, AclOperation.ALTER, cluster, CLUSTER_NAME)
         )
 
     def is_super_user(self, principal: Principal) -> bool:

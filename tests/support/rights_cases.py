@@ -1,4 +1,4 @@
-"""One request of each API that clients send about data, the rights it needs, and its refusals.
+"""One request of each API that names what it needs rights to, those rights, and its refusals.
 
 A table for tests of whatever broker: the requests name one topic, group and transactional id.
 """
@@ -17,11 +17,16 @@ from barnabas_protocol.ids import ZERO_UUID
 from barnabas_protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_configs,
     alter_share_group_offsets,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
     delete_groups,
+    delete_records,
     delete_share_group_offsets,
+    describe_configs,
     describe_groups,
     describe_producers,
     describe_share_group_offsets,
@@ -31,6 +36,7 @@ from barnabas_protocol.messages import (
     fetch,
     find_coordinator,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -403,6 +409,77 @@ def _markers(named: Named) -> write_txn_markers.WriteTxnMarkersRequest:
     )
 
 
+def _records_deletion(named: Named) -> delete_records.DeleteRecordsRequest:
+    partitions = [delete_records.DeleteRecordsPartition(partition_index=0, offset=0)]
+    return delete_records.DeleteRecordsRequest(
+        topics=[delete_records.DeleteRecordsTopic(name=named.topic, partitions=partitions)],
+        timeout_ms=5_000,
+    )
+
+
+def _new_topic(named: Named) -> create_topics.CreateTopicsRequest:
+    topic = create_topics.CreatableTopic(name=named.topic, num_partitions=1, replication_factor=1)
+    return create_topics.CreateTopicsRequest(topics=[topic], validate_only=True)
+
+
+def _more_partitions(named: Named) -> create_partitions.CreatePartitionsRequest:
+    topic = create_partitions.CreatePartitionsTopic(name=named.topic, count=3)
+    return create_partitions.CreatePartitionsRequest(topics=[topic], validate_only=True)
+
+
+def _config_name(named: Named, on: AclResourceType) -> tuple[int, str]:
+    """The type and the name of a resource with settings; of all brokers for the cluster."""
+    return {_TOPIC: (2, named.topic), _GROUP: (32, named.group), _CLUSTER: (4, "")}[on]
+
+
+def _settings_of(on: AclResourceType) -> Callable[[Named], Any]:
+    def request(named: Named) -> describe_configs.DescribeConfigsRequest:
+        kind, name = _config_name(named, on)
+        resource = describe_configs.DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=["none"]
+        )
+        return describe_configs.DescribeConfigsRequest(resources=[resource])
+
+    return request
+
+
+_SETTINGS: Final = {
+    _TOPIC: ("retention.ms", "1000000"),
+    _GROUP: ("consumer.session.timeout.ms", "50000"),
+    _CLUSTER: ("log.cleaner.threads", "1"),
+}
+
+
+def _settings_for(on: AclResourceType) -> Callable[[Named], Any]:
+    def request(named: Named) -> alter_configs.AlterConfigsRequest:
+        kind, name = _config_name(named, on)
+        key, value = _SETTINGS[on]
+        resource = alter_configs.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[alter_configs.AlterableConfig(name=key, value=value)],
+        )
+        return alter_configs.AlterConfigsRequest(resources=[resource], validate_only=True)
+
+    return request
+
+
+def _setting_for(on: AclResourceType) -> Callable[[Named], Any]:
+    def request(named: Named) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+        kind, name = _config_name(named, on)
+        key, value = _SETTINGS[on]
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[incremental_alter_configs.AlterableConfig(name=key, value=value)],
+        )
+        return incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[resource], validate_only=True
+        )
+
+    return request
+
+
 def _case(
     name: str, key: ApiKey, version: int, request: Callable[[Named], Any], *needs: Need, **more: Any
 ) -> Case:
@@ -486,6 +563,13 @@ _DATA: Final = (
         0,
         _producers,
         Need(_READ, _TOPIC, _ON_PARTITION),
+    ),
+    _case(
+        "delete records",
+        ApiKey.DELETE_RECORDS,
+        1,
+        _records_deletion,
+        Need(_DELETE, _TOPIC, _ON_PARTITION),
     ),
 )
 _GROUPS: Final = (
@@ -724,4 +808,56 @@ _TRANSACTIONS: Final = (
         ),
     ),
 )
-CASES: Final = (*_DATA, *_GROUPS, *_SHARE, *_TRANSACTIONS)
+_ADMINISTRATION: Final = (
+    _case(
+        "create topics",
+        ApiKey.CREATE_TOPICS,
+        5,
+        _new_topic,
+        Need(AclOperation.CREATE, _TOPIC, "topics.error_code", ((AclOperation.CREATE, _CLUSTER),)),
+    ),
+    _case(
+        "create partitions",
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        _more_partitions,
+        Need(_ALTER, _TOPIC, "results.error_code"),
+    ),
+    *(
+        _case(
+            f"{what} of a {on.name.lower()}",
+            key,
+            version,
+            request(on),
+            Need(operation, on, place),
+        )
+        for what, key, version, request, operation, place in (
+            (
+                "describe settings",
+                ApiKey.DESCRIBE_CONFIGS,
+                4,
+                _settings_of,
+                AclOperation.DESCRIBE_CONFIGS,
+                "results.error_code",
+            ),
+            (
+                "replace settings",
+                ApiKey.ALTER_CONFIGS,
+                2,
+                _settings_for,
+                AclOperation.ALTER_CONFIGS,
+                "responses.error_code",
+            ),
+            (
+                "change settings",
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                1,
+                _setting_for,
+                AclOperation.ALTER_CONFIGS,
+                "responses.error_code",
+            ),
+        )
+        for on in (_TOPIC, _GROUP, _CLUSTER)
+    ),
+)
+CASES: Final = (*_DATA, *_GROUPS, *_SHARE, *_TRANSACTIONS, *_ADMINISTRATION)

@@ -132,7 +132,7 @@ class Bench:
         assert self.metrics.connections_open == 0
         assert self.memory.used_bytes == 0
         assert self.memory.request_count == 0
-        assert self.memory.waiting_count == 0
+        assert not self.memory.waiting
         assert self.memory.favoured is None
 
     def echo(self, in_flight: InFlightRequest) -> None:

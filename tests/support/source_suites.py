@@ -1,7 +1,8 @@
 """Test programs of other projects, as source from the package registries, built in the cache.
 
 librdkafka's C tests come inside the npm package of its JavaScript binding; kafka-python's
-integration tests inside its source distributions. Versions and digests are pinned here.
+integration tests inside its source distributions; franz-go's with its Go module. Versions and
+digests are pinned here.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 from tests.support.cache import cached, require_commands, require_headers, run
+from tests.support.go_tools import go_test_program
 
 _LIBRDKAFKA_PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
 _LIBRDKAFKA_SHA256 = "ada7d703bb1d3237e2292bfabf438d663b6160c9f1ac2a2406b5dc4257c81b66"
@@ -18,6 +20,9 @@ _KAFKA_PYTHON_SHA256 = {
     "3.0.12": "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65",
     "2.3.3": "c566a326161595d18e6a65069fb5cee8e389528529932b224ce57641ce49de1d",
 }
+_FRANZ_GO_MODULE = "github.com/twmb/franz-go@v1.22.2"
+_FRANZ_GO_CHECKSUM = "h1:EdwIHGzD/4mgCpl/sNS0C74JYn6cL/r2KYS+8UC96Ww="
+_FRANZ_GO_VERSION_OF_GO = "1.26.0"
 KAFKA_PYTHON_VERSIONS = tuple(_KAFKA_PYTHON_SHA256)
 _EXTERNAL_SERVICE = """class ExternalService:
     def __init__(self, host, port):
@@ -93,3 +98,8 @@ def kafka_python_source(version: str) -> Path:
             service.write_text(_EXTERNAL_SERVICE)
 
     return cached(f"kafka-python-source-{version}-{expected[:8]}-2", build)
+
+
+def franz_go_tests() -> Path:
+    """The program of franz-go's tests of its client."""
+    return go_test_program(_FRANZ_GO_MODULE, _FRANZ_GO_CHECKSUM, _FRANZ_GO_VERSION_OF_GO, "pkg/kgo")

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HOMES = ("protocol", "client", "broker", "operator", "pipelines", "cli", "testing")
+HOMES = ("protocol", "client", "broker", "operator", "pipelines", "console", "cli", "testing")
 #: Private by their spelling, public by documentation.
 _DOCUMENTED = {"_asdict", "_exit", "_fields", "_getframe", "_make", "_replace"}
 

@@ -248,13 +248,16 @@ async def read(
         ),
     )
     (answer,) = response.responses[0].partitions
+    return committed_values(answer), answer.last_stable_offset
+
+
+def committed_values(answer: fetch.PartitionData) -> list[bytes]:
+    """What a consumer shows of an answer: no markers, and nothing that was aborted."""
+    records = answer.records or b""
+    data = b"".join(records) if isinstance(records, list) else bytes(records)
     aborted = sorted(
         (one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()
     )
-    return _shown(bytes(answer.records or b""), aborted), answer.last_stable_offset
-
-
-def _shown(data: bytes, aborted: list[tuple[int, int]]) -> list[bytes]:
     values: list[bytes] = []
     dropping: set[int] = set()
     for position, header in iterate_headers(data):

@@ -9,13 +9,15 @@ from typing import Any
 
 from barnabas_client.cluster.offset_ranges import OffsetRange
 from barnabas_operator.gateway.kafka_topics import TopicMeasures
-from barnabas_operator.reconcile.broker.observed import (
+from barnabas_operator.reconcile.broker.cluster_state import (
     BrokerSettings,
     ClusterView,
     MetadataMembers,
     PartitionView,
-    ProcessView,
     RegisteredBroker,
+)
+from barnabas_operator.reconcile.broker.observed import (
+    ProcessView,
 )
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
 from barnabas_operator.reconcile.group.group_state import (
