@@ -9,10 +9,7 @@ action=$1
 shift
 case $action in
   stop) stop_daemons "$@" ;;
-  kill) for name in "$@"; do
-      kill -9 "$(cat "$STATE/pids/$name")"
-      rm -f "$STATE/pids/$name"
-    done ;;
+  kill) for name in "$@"; do kill_daemon "$name"; done ;;
   start) for name in "$@"; do start_daemon "$name"; done ;;
   *) die "usage: daemon.sh stop|kill|start NAME..." ;;
 esac

@@ -17,7 +17,7 @@ command_of() {
       --service-account-issuer https://kubernetes.default.svc
       --service-account-key-file "$pki/sa.key" --service-account-signing-key-file "$pki/sa.key"
       --service-cluster-ip-range 10.96.0.0/16 --authorization-mode "Node,RBAC" --allow-privileged
-      --audit-policy-file "$LAB/conf/audit-policy.yaml" --audit-log-path "$STATE/audit.log"
+      --audit-policy-file "$STATE/audit-policy.yaml" --audit-log-path "$STATE/audit.log"
       --audit-log-maxsize 200 --audit-log-maxbackup 2) ;;
     kube-controller-manager) COMMAND=("$hk" kube-controller-manager --kubeconfig "$KUBECONFIG"
       --leader-elect=false --root-ca-file "$pki/ca.crt"
@@ -42,8 +42,14 @@ command_of() {
   esac
 }
 
+# The process that was started as NAME still is that daemon. After a crash or a reboot the number
+# of a process may be another's, or a thread's, and the daemon would never be started again.
 is_running() {
-  [ -f "$STATE/pids/$1" ] && kill -0 "$(cat "$STATE/pids/$1")" 2> /dev/null
+  local pid COMMAND line
+  pid=$(cat "$STATE/pids/$1" 2> /dev/null) || return 1
+  command_of "$1"
+  line=$(tr '\0' ' ' 2> /dev/null < "/proc/$pid/cmdline") || return 1
+  [ "${line% }" = "${COMMAND[*]}" ]
 }
 
 start_daemon() {
@@ -55,16 +61,22 @@ start_daemon() {
   echo $! > "$STATE/pids/$1"
 }
 
+# kill -9, and no daemon of that name any more.
+kill_daemon() {
+  is_running "$1" || die "$1 is not running"
+  kill -9 "$(cat "$STATE/pids/$1")"
+  rm -f "$STATE/pids/$1"
+}
+
 # SIGTERM to all, then wait for each; after ten seconds SIGKILL.
 stop_daemons() {
   local name pid pids=()
   for name in "$@"; do
-    [ -f "$STATE/pids/$name" ] || continue
-    pid=$(cat "$STATE/pids/$name")
+    pid=$(cat "$STATE/pids/$name" 2> /dev/null) || continue
+    if is_running "$name"; then kill "$pid" 2> /dev/null && pids+=("$pid"); fi
     rm -f "$STATE/pids/$name"
-    kill "$pid" 2> /dev/null && pids+=("$pid")
   done
-  for pid in "${pids[@]}"; do
+  for pid in ${pids[@]+"${pids[@]}"}; do
     for _ in $(seq 100); do kill -0 "$pid" 2> /dev/null || break; sleep 0.1; done
     kill -9 "$pid" 2> /dev/null || true
   done

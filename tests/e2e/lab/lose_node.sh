@@ -6,8 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/settings.sh"
 . "$LAB/daemons.sh"
 number=${1#node}
-kill -9 "$(cat "$STATE/pids/kubelet$number")"
-rm -f "$STATE/pids/kubelet$number"
+kill_daemon "kubelet$number"
 tasks=(ctr --address "$(socket_of "$number")" --namespace k8s.io tasks)
 # One that ends by itself meanwhile is an error to ctr.
 "${tasks[@]}" ls --quiet | xargs -r -P8 -I% "${tasks[@]}" rm --force % > /dev/null 2>&1 || true

@@ -80,6 +80,7 @@ for number in $(seq "$NODES"); do
       "$LAB/conf/$file" > "$folder/$file"
   done
 done
+cp "$LAB/conf/audit-policy.yaml" "$STATE/audit-policy.yaml"
 sed "s#@STATE@#$STATE#g" "$LAB/conf/bridge.conflist" > "$STATE/cni/10-lab.conflist"
 
 # --- daemons
