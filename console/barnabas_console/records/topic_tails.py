@@ -155,9 +155,12 @@ class Follower:
         for batch in chosen:  # from the newest on
             views: deque[RecordView] = deque(maxlen=max(left - len(rows), 0))
             count = 0
-            async for view in self._views(batch):
-                views.append(view)
-                count += 1
+            try:
+                async for view in self._views(batch):
+                    views.append(view)
+                    count += 1
+            except ParseError:
+                self._part.missed_count += batch.header.record_count - count
             self._part.skipped_count += count - len(views)
             rows[:0] = views
         self._allowance -= len(rows)
@@ -169,17 +172,24 @@ class Follower:
         while self._waiting and self._clock.monotonic_ms() < until_ms:
             batch = self._waiting.popleft()
             self._waiting_bytes -= len(batch.data)
-            passed_count = 0
-            async for view in self._views(batch, self._needles):
-                if not await worked_on(view, self._filter.matches, times=len(self._filter.terms)):
-                    continue
-                passed_count += 1
-                if self._allowance >= 1:
-                    self._allowance -= 1
-                    self._part.rows.append(view)
-                else:
-                    self._part.skipped_count += 1
-            self._part.filtered_count += batch.header.record_count - passed_count
+            count, passed_count = 0, 0
+            try:
+                async for view in self._views(batch, self._needles):
+                    count += 1
+                    if await worked_on(view, self._filter.matches, times=len(self._filter.terms)):
+                        passed_count += 1
+                        self._show_or_skip(view)
+                count = batch.header.record_count  # also where a needle stands nowhere in it
+            except ParseError:
+                self._part.missed_count += batch.header.record_count - count
+            self._part.filtered_count += count - passed_count
+
+    def _show_or_skip(self, view: RecordView) -> None:
+        if self._allowance >= 1:
+            self._allowance -= 1
+            self._part.rows.append(view)
+        else:
+            self._part.skipped_count += 1
 
     def _pop_newest(self) -> FetchedBatch:
         batch = self._waiting.pop()
@@ -189,14 +199,12 @@ class Follower:
     async def _views(
         self, batch: FetchedBatch, needles: tuple[bytes, ...] = ()
     ) -> AsyncIterator[RecordView]:
-        try:
-            reader = await open_batch(batch, needles)
-            while reader is not None and (records := reader.read(_PORTION)):
-                for record in records:
-                    yield RecordView(record, batch.header, self._decoding, self._mask)
-                    await self._slices.pause_if_due()
-        except ParseError:
-            self._part.missed_count += batch.header.record_count
+        """Yield the records, none where a needle stands nowhere. Raises: ParseError."""
+        reader = await open_batch(batch, needles)
+        while reader is not None and (records := reader.read(_PORTION)):
+            for record in records:
+                yield RecordView(record, batch.header, self._decoding, self._mask)
+                await self._slices.pause_if_due()
 
 
 class TopicTails:
@@ -273,22 +281,28 @@ class _Tail:
             consumer = await viewer.consumer(
                 **{**CONSUMER_SETTINGS, "isolation_level": isolation, "fetch_max_wait_ms": 500}
             )
+            try:
+                consumer.assign(places)
+                for place, end in (await consumer.end_offsets(places)).items():
+                    consumer.seek(place, end)
+            except BaseException:
+                await consumer.close()  # the next follower begins with another one
+                raise
             self._consumer = consumer
-            consumer.assign(places)
-            for place, end in (await consumer.end_offsets(places)).items():
-                consumer.seek(place, end)
             self._task = asyncio.get_running_loop().create_task(
                 self._run(consumer, viewer.admin), name=f"tail-{self._topic}"
             )
 
     async def close(self) -> None:
-        """End the task and the consumer."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        if self._consumer is not None:
-            await self._consumer.close()
+        """End the task and the consumer. Raises: what ended the task, where that was a bug."""
+        try:
+            if self._task is not None:
+                self._task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._task
+        finally:
+            if self._consumer is not None:
+                await self._consumer.close()
 
     async def _run(self, consumer: Consumer, admin: Admin) -> None:
         try:

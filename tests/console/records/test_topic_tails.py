@@ -2,16 +2,24 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.records import FetchedBatch
+from barnabas_client.errors import ClosedError
 from barnabas_client.producer.producer import Producer
 from barnabas_console.records.decoding import DecodingRules
 from barnabas_console.records.filters import RecordFilter, parse_filter
 from barnabas_console.records.masking import NO_MASK
 from barnabas_console.records.reading_budget import TAILS_MAX, NoSeatError
+from barnabas_console.records.topic_reading import Reader
 from barnabas_console.records.topic_tails import (
     SHOWN_PER_SECOND,
     WAITING_BYTES_MAX,
@@ -19,6 +27,7 @@ from barnabas_console.records.topic_tails import (
     TailPart,
     TopicTails,
 )
+from barnabas_console.viewer import Viewer
 from barnabas_protocol.records.batch import read_header
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.console.records.readings import CLOCK, Written, budget, create_topic, viewer_of, write
@@ -38,6 +47,20 @@ def batch(first: int, count: int, *, value: bytes = b"", partition: int = 0) -> 
 
 def follower(record_filter: RecordFilter = NO_FILTER) -> Follower:
     return Follower(DecodingRules().for_topic("t"), NO_MASK, record_filter, CLOCK, None)
+
+
+def follow(
+    tails: TopicTails, reader: Reader, topic: str, identity: str = "me"
+) -> AbstractAsyncContextManager[Follower]:
+    return tails.follow(
+        reader,
+        identity,
+        topic,
+        is_committed_only=False,
+        decoding=DecodingRules().for_topic(topic),
+        mask=NO_MASK,
+        record_filter=NO_FILTER,
+    )
 
 
 async def first_part(one: Follower) -> TailPart:
@@ -87,6 +110,93 @@ def test_filter_looks_at_each_record() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("record_filter", [NO_FILTER, parse_filter("value~7", 0)], ids=str)
+def test_each_record_of_a_damaged_batch_is_counted_once(record_filter: RecordFilter) -> None:
+    """Those before the damage are shown, skipped or filtered; the others are missed."""
+
+    async def run() -> None:
+        one = follower(record_filter)
+        whole = batch(0, 300)
+        one.offer(replace(whole, data=bytes(whole.data[:-1]) + b"\xff"))
+        part = await first_part(one)
+        told = part.skipped_count + part.filtered_count + part.missed_count
+        assert len(part.rows) + told == part.came_count == 300
+        assert 0 < part.missed_count < 300
+
+    asyncio.run(run())
+
+
+@dataclass
+class ReaderOf:
+    """A viewer whose consumers are changed before they are used, and remembered."""
+
+    viewer: Viewer
+    change: Callable[[Consumer], None]
+    made: list[Consumer] = field(default_factory=list)
+
+    @property
+    def admin(self) -> Admin:
+        return self.viewer.admin
+
+    async def consumer(self, **settings: Any) -> Consumer:
+        consumer = await self.viewer.consumer(**settings)
+        self.change(consumer)
+        self.made.append(consumer)
+        return consumer
+
+    async def are_all_closed(self) -> bool:
+        for consumer in self.made:
+            with pytest.raises(ClosedError):
+                await consumer.start()
+        return True
+
+
+async def fail(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("a bug")
+
+
+def test_a_tail_that_a_bug_ends_closes_its_consumer(
+    bootstrap: str, unique: Callable[[str], str]
+) -> None:
+    """The follower hears of it, and the bug reaches the log."""
+
+    async def run() -> None:
+        async with viewer_of(bootstrap) as viewer:
+            topic = unique("bug")
+            await create_topic(viewer, topic, 1)
+            reader = ReaderOf(viewer, lambda one: setattr(one, "poll_batches", fail))
+            with pytest.raises(RuntimeError, match="a bug"):
+                async with follow(TopicTails(budget(), CLOCK), reader, topic) as one:
+                    part = await first_part(one)
+            assert part.problem is not None and "a bug" in part.problem
+            assert await reader.are_all_closed()
+
+    asyncio.run(run())
+
+
+def test_a_tail_that_cannot_begin_closes_its_consumer(
+    bootstrap: str, unique: Callable[[str], str]
+) -> None:
+    """Another follower who waits for it begins with a consumer of its own."""
+
+    async def run() -> None:
+        async with viewer_of(bootstrap) as viewer:
+            topic = unique("begin")
+            await create_topic(viewer, topic, 1)
+            tails = TopicTails(budget(), CLOCK)
+            reader = ReaderOf(viewer, lambda one: setattr(one, "end_offsets", fail))
+
+            async def fails() -> None:
+                async with follow(tails, reader, topic):
+                    raise AssertionError("it cannot begin")
+
+            results = await asyncio.gather(fails(), fails(), return_exceptions=True)
+            assert [str(one) for one in results] == ["a bug", "a bug"]
+            assert len(reader.made) == 2 and await reader.are_all_closed()
+
+    asyncio.run(run())
+
+
 def test_tails_have_seats(bootstrap: str, unique: Callable[[str], str]) -> None:
     """CON-136: twenty, and each is given back."""
 
@@ -100,27 +210,13 @@ def test_tails_have_seats(bootstrap: str, unique: Callable[[str], str]) -> None:
             topic = unique("seats")
             await create_topic(viewer, topic, 1)
 
-            async def follow() -> None:
-                async with tails.follow(
-                    viewer,
-                    "me",
-                    topic,
-                    is_committed_only=False,
-                    decoding=DecodingRules().for_topic(topic),
-                    mask=NO_MASK,
-                    record_filter=NO_FILTER,
-                ):
+            with pytest.raises(NoSeatError, match="20 tails"):
+                async with follow(tails, viewer, topic):
                     pass
-
-            try:
-                await follow()
-            except NoSeatError as error:
-                assert "20 tails" in str(error)
-            else:
-                raise AssertionError("one too many")
             held[0].__exit__(None, None, None)
-            await follow()
-            await follow()
+            for _ in range(2):
+                async with follow(tails, viewer, topic):
+                    pass
 
     asyncio.run(run())
 
@@ -135,21 +231,12 @@ def test_followers_of_a_topic_share_a_consumer(
         tails = TopicTails(budget(), CLOCK)
         async with viewer_of(bootstrap) as viewer:
             await create_topic(viewer, topic, 1)
-
-            def follow(principal: str) -> object:
-                return tails.follow(
-                    viewer,
-                    principal,
-                    topic,
-                    is_committed_only=False,
-                    decoding=DecodingRules().for_topic(topic),
-                    mask=NO_MASK,
-                    record_filter=NO_FILTER,
-                )
-
-            async with follow("me") as first, follow("me") as second:  # type: ignore[attr-defined]
+            async with (
+                follow(tails, viewer, topic) as first,
+                follow(tails, viewer, topic) as second,
+            ):
                 assert tails.consumer_count == 1
-                async with follow("another"):  # type: ignore[attr-defined]
+                async with follow(tails, viewer, topic, "another"):
                     assert tails.consumer_count == 2
                 await write(bootstrap, topic, [Written(0, 1_000, b"x")])
                 for one in (first, second):
