@@ -48,6 +48,9 @@ class OpenIdProvider:
         self.is_away = False
         self.code_requests = 0
         self.refreshes = 0
+        #: A refresh token that was taken is answered only when this is set.
+        self.may_refresh = asyncio.Event()
+        self.may_refresh.set()
         self.revoked: list[str] = []
         self.ended: list[Mapping[str, str]] = []
         self._codes: dict[str, tuple[dict[str, str], str]] = {}
@@ -143,6 +146,7 @@ class OpenIdProvider:
             self.refreshes += 1
             user = self._refresh_tokens.pop(form["refresh_token"], None)
             nonce = None
+            await self.may_refresh.wait()
         else:
             self.code_requests += 1
             user, nonce = self._redeemed(form)

@@ -3,15 +3,15 @@
 The brokers see the access token, or the ID token where the settings say so, and verify it
 themselves; each new connection and each log-in anew asks for it here.
 
-Invariants: nobody gets a token that is over; one refresh at a time, however many wait; a refreshed
-token is of the same subject; once the provider has refused, all is over; refresh tokens are
-revoked at the end.
+Invariants: nobody gets a token that is over; one refresh at a time, whose outcome all that wait
+share, and which goes on when they go away: a refresh token is good once, the next would be lost;
+a refreshed token is of the same subject; once the provider has refused, all is over; refresh tokens
+are revoked at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import Final
 
@@ -44,7 +44,7 @@ class UserTokens:
         self._clock = clock
         self._nonce = nonce
         self._is_refused = False
-        self._refreshing = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
         self._refresh_token = ""
         self._take(answer, user)
 
@@ -55,9 +55,13 @@ class UserTokens:
 
     async def token(self) -> str:
         """What the brokers see. Raises: AuthenticationError once it is over, TimedOutError."""
-        async with self._refreshing:
-            if not self._is_refused and self._refresh_token and self._left_ms() <= self._ahead_ms:
-                await self._refresh()
+        if self._is_refresh_due:
+            if self._refreshing is None:
+                self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+            refreshing = self._refreshing
+            await asyncio.wait({refreshing})
+            if not refreshing.cancelled():
+                refreshing.result()
         if self.is_over:
             raise AuthenticationError("the log-in with the provider is over")
         if self._left_ms() <= 0:
@@ -67,11 +71,23 @@ class UserTokens:
     async def revoke(self) -> None:
         """End it: no token comes out of it any more."""
         self._is_refused = True
-        refresh_token, self._refresh_token = self._refresh_token, ""
-        if refresh_token:
-            with contextlib.suppress(ProviderError, TimeoutError):
-                async with asyncio.timeout(REVOCATION_SECONDS):
-                    await self._provider.revoke(refresh_token)
+        try:
+            async with asyncio.timeout(REVOCATION_SECONDS):
+                if self._refreshing is not None:
+                    await asyncio.wait({self._refreshing})  # another one may come of it
+                if self._refresh_token:
+                    await self._provider.revoke(self._refresh_token)
+        except (ProviderError, TimeoutError) as error:
+            logger.info("a refresh token was not revoked: %s", error or type(error).__name__)
+        finally:
+            self._refresh_token = ""
+            if self._refreshing is not None:
+                self._refreshing.cancel()
+
+    @property
+    def _is_refresh_due(self) -> bool:
+        is_possible = not self._is_refused and bool(self._refresh_token)
+        return is_possible and self._left_ms() <= self._ahead_ms
 
     async def _refresh(self) -> None:
         try:
@@ -84,6 +100,8 @@ class UserTokens:
             logger.warning("a token could not be refreshed: %s", error)
         else:
             self._take(answer, user)
+        finally:
+            self._refreshing = None
 
     async def _user_of(self, answer: TokenAnswer) -> IdToken | None:
         """Who refreshed tokens are of; None where no ID token came, and none is needed."""
