@@ -5,8 +5,8 @@ a viewer for all sessions of equal credentials, made by a log-in that brokers ha
 closed when its last session has ended; who started the process lends nobody its rights.
 
 Invariants: a request without an open session gets no viewer, and one that goes on ends with its
-session, whose viewer it keeps; credentials are in memory alone; at
-most `LOGINS_MAX` log-ins at once.
+session, whose viewer it keeps; a viewer with a session is not closed; credentials are in memory
+alone; at most `LOGINS_MAX` log-ins at once.
 """
 
 from __future__ import annotations
@@ -119,9 +119,12 @@ class Viewers:
             raise ApiError(429, "TOO_MANY_REQUESTS", "too many log in at once: try again")
         self._login_count += 1
         try:
-            viewer = await self._checked(connection, credentials, tokens)
+            fresh = await self._checked(connection, credentials, tokens)
         finally:
             self._login_count -= 1
+        # No await before the session is open: until then nothing keeps a known viewer.
+        key = fresh.identity if tokens is None else secrets.token_hex()
+        viewer = self._by_credentials.setdefault(key, fresh)
         self.log_out(request)
         response.set_cookie(
             COOKIE,
@@ -131,6 +134,8 @@ class Viewers:
             secure=True,
             samesite="Strict",
         )
+        if viewer is not fresh:
+            await fresh.close()
         return viewer
 
     def log_out(self, request: web.Request) -> None:
@@ -179,18 +184,14 @@ class Viewers:
     async def _checked(
         self, connection: ClusterConnection, credentials: str, tokens: UserTokens | None
     ) -> Viewer:
-        """A viewer that brokers have let in by just these credentials, asked anew each time."""
+        """A new viewer that brokers have let in by just these credentials."""
         # As JSON, no two pairs are the same text.
         text = json.dumps([connection.principal, credentials])
         identity = hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
-        key = identity if tokens is None else secrets.token_hex()
         fresh = Viewer(connection, self._clock, identity=identity, tokens=tokens)
         try:
             await fresh.ready()
         except BaseException:
             await fresh.close()
             raise
-        known = self._by_credentials.setdefault(key, fresh)
-        if known is not fresh:
-            await fresh.close()
-        return known
+        return fresh

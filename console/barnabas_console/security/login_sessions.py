@@ -1,8 +1,7 @@
 """Who is logged in: sessions by a random cookie, in memory, with an end (CON-140).
 
 A session ends after 30 minutes without a request, after 12 hours at most, and with what it stands
-for. Not here: checking
-credentials, which brokers do (`viewers.py`).
+for. Not here: checking credentials, which brokers do (`viewers.py`).
 
 Invariants: tokens are kept as digests, so that what is in memory opens nothing; at most
 `SESSIONS_MAX` sessions, and `OWN_SESSIONS_MAX` of one person, so that nobody logs others out by

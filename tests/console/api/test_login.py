@@ -18,6 +18,7 @@ from barnabas_console.history.sampler import Sampler
 from barnabas_console.history.timeline import ClusterChange
 from barnabas_console.server import SAMPLER
 from barnabas_console.settings import ConsoleSettingsError
+from barnabas_console.viewer import Viewer
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.ids import TopicPartition
 from tests.support.console_server import OWN, running_console
@@ -91,6 +92,31 @@ def test_brokers_decide_who_logs_in_and_who_logs_out_is_out(tmp_path: Path) -> N
             async with client.post("/api/v1/logout", headers=alice) as response:
                 assert response.status == 204
             await seen(client, alice, "/topics", 401)
+            assert (await seen(client, again, "/topics"))["total"] == 1
+
+    asyncio.run(run())
+
+
+def test_who_logs_in_while_their_last_session_ends_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-141: equal credentials share a viewer, which must not be closed under the new session."""
+    close = Viewer.close
+
+    async def run() -> None:
+        async with secured(tmp_path) as (_, client):
+            credentials = {"username": "alice", "password": "secret"}
+            sessions = [await log_in(client, credentials)]
+
+            async def close_after_log_out(viewer: Viewer) -> None:
+                while sessions:
+                    async with client.post("/api/v1/logout", headers=sessions.pop()) as response:
+                        assert response.status == 204
+                await close(viewer)
+
+            monkeypatch.setattr(Viewer, "close", close_after_log_out)
+            again = await log_in(client, credentials)
+            assert not sessions
             assert (await seen(client, again, "/topics"))["total"] == 1
 
     asyncio.run(run())
