@@ -97,7 +97,7 @@ async def _sent(request: web.Request, how: str, name: str, rows: Rows) -> web.St
             async with asyncio.timeout(_SEND_SECONDS):
                 await response.write(part)
         await response.write_eof()
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
         # Nobody reads; a file that ends early must not look whole.
         if request.transport is not None:
             request.transport.abort()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -166,30 +166,39 @@ class _RecordsApi:
                 async with aclosing(rounds):
                     first = await anext(rounds)
                     events = EventStream(request)
-                    async with _streaming(request, events):
-                        count = await self._send_scan(events, first, rounds)
+
+                    def ended(count: int) -> None:
                         self._audit(request, "scan ended", choices, count=count)
+
+                    async with _streaming(request, events):
+                        await self._send_scan(events, first, rounds, ended)
                 return await _ended(events)
 
     async def _send_scan(
-        self, events: EventStream, first: ScanProgress, rounds: AsyncIterator[ScanProgress]
-    ) -> int:
-        """Send all there is; return how many records passed."""
+        self,
+        events: EventStream,
+        progress: ScanProgress,
+        rounds: AsyncIterator[ScanProgress],
+        ended: Callable[[int], None],
+    ) -> None:
+        """Send all there is; however it ends, `ended` gets how many records passed."""
         told_ms = 0
-        progress = first
         slices = LoopSlices(self._desk.clock)
-        while True:
-            for view in progress.found:
-                await _send(events, "record", await worked_on(view, RecordView.row))
-                await slices.pause_if_due()
-            now_ms = self._desk.clock.monotonic_ms()
-            if progress.end is not None:
-                await _send(events, "end", _scan_end(progress))
-                return progress.found_count
-            if now_ms - told_ms >= _PROGRESS_MS:
-                told_ms = now_ms
-                await _send(events, "progress", _scan_progress(progress))
-            progress = await anext(rounds)
+        try:
+            while True:
+                for view in progress.found:
+                    await _send(events, "record", await worked_on(view, RecordView.row))
+                    await slices.pause_if_due()
+                now_ms = self._desk.clock.monotonic_ms()
+                if progress.end is not None:
+                    await _send(events, "end", _scan_end(progress))
+                    return
+                if now_ms - told_ms >= _PROGRESS_MS:
+                    told_ms = now_ms
+                    await _send(events, "progress", _scan_progress(progress))
+                progress = await anext(rounds)
+        finally:
+            ended(progress.found_count)
 
     @stream
     @_reads_topic
@@ -278,9 +287,10 @@ class _RecordsApi:
                     if progress.end is not None:
                         break
                     progress = await anext(rounds)
-            except (BarnabasError, TimeoutError) as error:
+            except (BarnabasError, TimeoutError, ConnectionResetError) as error:
                 logger.warning("an export of %s ended early: %s", choices.topic, error)
-        self._audit(request, "export ended", choices, count=progress.found_count)
+            finally:
+                self._audit(request, "export ended", choices, count=progress.found_count)
         if progress.end in (ScanEnd.ALL_READ, ScanEnd.MATCHES):
             await response.write_eof()
         elif request.transport is not None:

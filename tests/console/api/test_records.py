@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from aiohttp import ClientResponse
+from aiohttp import ClientError, ClientResponse, web
 from aiohttp.test_utils import TestClient
 
 from barnabas_client.producer.producer import Producer
@@ -400,6 +400,45 @@ def test_each_reading_and_writing_is_a_line_of_the_audit_log(
         assert (told_lines[0]["count"], told_lines[0]["ranges"]) == (1, [[0, 0, 1]])
         assert told_lines[2]["filter"] == "key=a"
         assert "secret" not in "".join(lines)
+
+    asyncio.run(run())
+
+
+def test_a_reading_that_breaks_off_has_both_lines_of_the_audit_log(
+    bootstrap: str,
+    unique: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """CON-145; a browser that goes away is no bug of the console's."""
+
+    async def gone(*_: Any) -> None:
+        raise ConnectionResetError("Cannot write to closing transport")
+
+    async def run() -> None:
+        topic = unique("broken")
+        await filled(bootstrap, topic, [Written(0, 1_000, b"x")])
+        lines: list[str] = []
+        async with running_console(bootstrap, write_audit_line=lines.append) as client:
+            monkeypatch.setattr(web.StreamResponse, "write", gone)
+            for method, path in (
+                ("POST", f"topics/{topic}/scan"),
+                ("GET", f"topics/{topic}/export"),
+                ("GET", f"topics/{topic}/tail"),
+                ("GET", "exports/topics"),
+            ):
+                body = {} if method == "POST" else None
+                with pytest.raises(ClientError):
+                    async with client.request(
+                        method, f"/api/v1/{path}", headers=OWN, json=body
+                    ) as response:
+                        await response.read()
+        assert [json.loads(line)["act"] for line in lines] == [
+            *("scan records", "scan ended"),
+            *("export records", "export ended"),
+            *("tail records", "tail ended"),
+        ]
+        assert not [record for record in caplog.records if record.exc_info]
 
     asyncio.run(run())
 
