@@ -6,6 +6,7 @@ A change that has begun is carried out to its end, also when the browser goes aw
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -42,9 +43,12 @@ from barnabas_console.rights.held import first_lock
 from barnabas_console.rights.needed import lock_of
 from barnabas_console.viewer import Viewer
 
+logger = logging.getLogger(__name__)
+
 #: Of a change, so many items are in the audit log with their old and new values.
 _AUDITED_ROWS_MAX: Final = 100
 _AUDITED_CHARACTERS_MAX: Final = 300
+_BUG = "the console has a bug: see its log"
 _AGAIN = "Make the plan again, and look at it."
 
 
@@ -197,6 +201,10 @@ async def _carry_out(
     except BarnabasError as error:
         failed += 1
         results.put_nowait(ItemResult(item=plan.draft.title, error=str(error)))
+    except Exception:
+        logger.exception("the plan %r failed", plan.draft.title)
+        failed += 1
+        results.put_nowait(ItemResult(item=plan.draft.title, error=_BUG))
     finally:
         ended(done, failed)
         viewer.changed()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -15,6 +16,8 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.producer.producer import Producer
+from barnabas_console.plans.change import ItemResult
+from barnabas_console.plans.group_changes import ResetOffsets
 from barnabas_protocol.ids import TopicPartition
 from tests.support.console_server import OWN, running_console, told
 from tests.support.in_process_broker import running_broker
@@ -130,6 +133,30 @@ def test_a_change_is_in_the_audit_log_with_what_became_of_it(tmp_path: Path) -> 
         assert begun["rows"] == ["orders-0: 4 → 10"]
         assert (ended["act"], ended["plan"]) == ("change ended", begun["plan"])
         assert (ended["done"], ended["failed"]) == (1, 0)
+
+    asyncio.run(run())
+
+
+def test_a_change_that_a_bug_ends_is_not_told_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done until then is told, and that the rest is not."""
+    lines: list[str] = []
+
+    async def carry_out(*_: Any) -> AsyncIterator[ItemResult]:
+        yield ItemResult(item="orders-0")
+        raise RuntimeError("a bug")
+
+    async def run() -> None:
+        async with world(tmp_path, write_audit_line=lines.append) as one:
+            plan = await one.ask(RESET)
+            monkeypatch.setattr(ResetOffsets, "carry_out", carry_out)
+            done, failed, (name, end) = await one.apply(plan)
+        assert done == ("item", {"item": "orders-0", "error": ""})
+        assert "see its log" in failed[1]["error"]
+        assert (name, end["done"], end["failed"]) == ("end", 1, 1)
+        ended = json.loads(lines[-1])
+        assert (ended["done"], ended["failed"]) == (1, 1)
 
     asyncio.run(run())
 
