@@ -7,12 +7,14 @@ never while nobody looks. What takes long is read in the background while the la
 
 Not here: what a page of topics says (`reading.py`), words (`overview.py`).
 
-Invariants: one reading at a time; a reading is used whole or not at all.
+Invariants: one reading at a time; a reading is used whole or not at all; one that fails is tried
+again as seldom as others, and until then what is known is not called current.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,6 +35,8 @@ from barnabas_operator.reconcile.broker.cluster_view import metadata_members
 from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.ids import TopicPartition
 
+logger = logging.getLogger(__name__)
+
 PAGE_PARTITIONS: Final = 500
 READING_MS_MIN: Final = 2_000
 READING_MS_MAX: Final = 60_000
@@ -45,6 +49,7 @@ _SLOW_MS: Final = 10_000
 _QUORUM_TIMEOUT_MS: Final = 2_000
 # Pages look every two seconds, and a broker that has died is to be seen after three (CON-173).
 _BROKERS_MS: Final = 500
+_MOVED: Final = "brokers have come or gone; topics are being read anew"
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _MEMBERS: Final = "metadata.members"
 # Who may do all of this to a cluster sees all of its topics, or there are no rights at all.
@@ -63,7 +68,10 @@ class BrokerDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What is known at one time; `reading` may be a little older, as of `read_ms`."""
+    """What is known at one time; `reading` may be a little older, as of `read_ms`.
+
+    `outdated` says why topics may be otherwise than they were read; empty where they are not.
+    """
 
     described: ClusterDescription
     members: MetadataMembers | None
@@ -73,7 +81,7 @@ class ClusterFacts:
     """What brokers tell of themselves alone; those that do not are missing."""
     reading: Reading
     read_ms: int
-    is_current: bool
+    outdated: str = ""
 
     @property
     def sees_everything(self) -> bool:
@@ -101,6 +109,9 @@ class ClusterWatch:
         self._statuses = StatusReader(clock)
         self._kept: _Kept | None = None
         self._reading: asyncio.Task[None] | None = None
+        # Since the last reading that went well: when one failed last, and why.
+        self._failed_ms: int | None = None
+        self._failure = ""
 
     async def facts(self) -> ClusterFacts:
         """What is known now. Raises: the client's errors, where no broker responds for one."""
@@ -124,7 +135,7 @@ class ClusterWatch:
             statuses=statuses,
             reading=kept.reading,
             read_ms=kept.wall_ms,
-            is_current=kept.brokers == _brokers(described),
+            outdated=self._outdated(kept, described),
         )
 
     async def described(self) -> ClusterDescription:
@@ -169,22 +180,37 @@ class ClusterWatch:
         assert self._kept is not None
         return self._kept
 
+    def _outdated(self, kept: _Kept, described: ClusterDescription) -> str:
+        if self._failed_ms is not None:
+            return f"topics cannot be read anew: {self._failure}"
+        return _MOVED if kept.brokers != _brokers(described) else ""
+
     def _is_due(
         self, kept: _Kept, described: ClusterDescription, quorum: QuorumDescription | None
     ) -> bool:
-        age_ms = self._clock.monotonic_ms() - kept.began_ms
-        pages = kept.reading.page_count
+        now_ms, pages = self._clock.monotonic_ms(), kept.reading.page_count
+        age_ms = now_ms - kept.began_ms
+        least_ms = min(READING_MS_MAX, max(READING_MS_MIN, pages * _MS_PER_PAGE))
+        if self._failed_ms is not None:
+            return now_ms - self._failed_ms >= least_ms
         if kept.brokers != _brokers(described):
             return age_ms >= max(READING_MS_MIN, pages * _MS_PER_PAGE_AFTER_CHANGE)
         if quorum is not None and quorum.high_watermark == kept.metadata_end:
             # What is not in the metadata, sizes for one, is looked at now and then.
             return age_ms >= STALE_MS
-        return age_ms >= min(READING_MS_MAX, max(READING_MS_MIN, pages * _MS_PER_PAGE))
+        return age_ms >= least_ms
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._reading = None
-        if not task.cancelled():
-            task.exception()
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._failed_ms = None
+            return
+        self._failed_ms, self._failure = self._clock.monotonic_ms(), str(error)
+        is_bug = not isinstance(error, BarnabasError)
+        logger.warning("topics could not be read: %s", error, exc_info=error if is_bug else None)
 
     async def _read(self, described: ClusterDescription, quorum: QuorumDescription | None) -> None:
         began_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
@@ -215,7 +241,10 @@ class ClusterWatch:
         )
 
     async def _in_sync_min(self, topics: Iterable[TopicDescription]) -> dict[str, int]:
-        """Of topics in trouble; who may not see it gets the most careful guess: all replicas."""
+        """Of topics in trouble; who may not see it gets the most careful guess.
+
+        That is all replicas but one: with all of them, gates ignore the topic.
+        """
         troubled = {topic.name: topic for topic in topics if is_in_trouble(topic)}
         if not troubled:
             return {}

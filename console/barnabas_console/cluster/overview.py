@@ -81,8 +81,8 @@ def health(facts: ClusterFacts, broker_rows: Sequence[Mapping[str, Any]]) -> dic
         return {"state": "critical", "sentence": f"Unhealthy: {'; '.join(words)}"}
     if words:
         return {"state": "warning", "sentence": f"Degraded: {'; '.join(words)}"}
-    if not facts.is_current:
-        return {"state": "unknown", "sentence": "Brokers have come or gone: reading topics anew"}
+    if facts.outdated:
+        return {"state": "unknown", "sentence": f"Not known: {facts.outdated}"}
     return {
         "state": "fine",
         "sentence": f"All is well: {_counted(len(broker_rows), 'broker')},"

@@ -2,7 +2,8 @@
 
 The operator's gates decide, of brokers that serve: a fenced one is away already, and comes back
 only if it is let. Unknown, which is never safe: the metadata were read before a broker came or
-went, or may hide topics from who looks, or nobody tells who has the metadata log.
+went, cannot be read anew, or may hide topics from who looks, or nobody tells who has the metadata
+log.
 
 Where an operator runs the cluster and the console reads its word, there is one answer for all
 pages: no where either of them says so, and the operator's yes where topics may be hidden from who
@@ -19,7 +20,6 @@ from barnabas_operator.reconcile.broker.cluster_state import ClusterView, Regist
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance
 
 _FENCED: Final = "it is fenced"
-_OLD: Final = "brokers have come or gone; topics are being read anew"
 _HIDDEN: Final = "topics may be hidden from you: it takes rights to the whole cluster to tell"
 _NOBODY: Final = "nobody tells who has the metadata log"
 _HELD: Final = "the operator says so"
@@ -57,8 +57,8 @@ def safety_of(facts: ClusterFacts, node_id: int, operator_says: bool | None = No
         return Safety(safe="no", reason=held)
     if operator_says is False:
         return Safety(safe="no", reason=_HELD)
-    if not facts.is_current:
-        return Safety(safe="unknown", reason=_OLD)
+    if facts.outdated:
+        return Safety(safe="unknown", reason=facts.outdated)
     if facts.sees_everything:
         return Safety(safe="yes")
     if operator_says:

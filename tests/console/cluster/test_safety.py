@@ -32,7 +32,6 @@ def facts(*, fenced: frozenset[int] = frozenset()) -> ClusterFacts:
         statuses={},
         reading=Reading({}),
         read_ms=0,
-        is_current=True,
     )
 
 
@@ -44,7 +43,7 @@ def test_fenced_broker_is_never_safe() -> None:
     """CON-110: it is away, and nobody knows how it comes back; it is not called to stay, either."""
     found = facts(fenced=frozenset({2}))
     assert safety_of(found, 2) == Safety(safe="no", reason="it is fenced")
-    assert safety_of(replace(found, is_current=False), 2).safe == "no"
+    assert safety_of(replace(found, outdated="read long ago"), 2).safe == "no"
     sentence = health(found, brokers(found))["sentence"]
     assert "broker 2 is fenced" in sentence
     assert sentence.endswith("brokers 0, 1 must stay")
@@ -53,7 +52,7 @@ def test_fenced_broker_is_never_safe() -> None:
 def test_what_is_unknown_is_never_safe() -> None:
     """CON-110."""
     known = facts()
-    assert safety_of(replace(known, is_current=False), 0).safe == "unknown"
+    assert safety_of(replace(known, outdated="read long ago"), 0).safe == "unknown"
     blind = replace(known.described, authorized_operations=None)
     assert safety_of(replace(known, described=blind), 0).safe == "unknown"
     nobody = MetadataMembers(ids=frozenset(), in_touch=frozenset())
@@ -76,16 +75,18 @@ def test_the_operator_s_yes_is_no_word_about_what_came_after_it() -> None:
     """A broker that has gone, is fenced, or left the metadata log without a majority."""
     known = facts()
     few = replace(known, described=replace(known.described, authorized_operations=None))
-    assert safety_of(replace(few, is_current=False), 0, operator_says=True).safe == "unknown"
+    assert (
+        safety_of(replace(few, outdated="read long ago"), 0, operator_says=True).safe == "unknown"
+    )
     nobody = MetadataMembers(ids=frozenset(), in_touch=frozenset())
     assert safety_of(replace(few, members=nobody), 0, operator_says=True).safe == "unknown"
     one_away = facts(fenced=frozenset({2}))
     assert [safety_of(one_away, one, operator_says=True).safe for one in ALL] == ["no"] * 3
 
 
-@pytest.mark.parametrize("is_current", [True, False])
-def test_the_operator_s_no_counts_always(is_current: bool) -> None:
-    found = replace(facts(), is_current=is_current)
+@pytest.mark.parametrize("outdated", ["", "read long ago"])
+def test_the_operator_s_no_counts_always(outdated: str) -> None:
+    found = replace(facts(), outdated=outdated)
     assert safety_of(found, 0, operator_says=False) == Safety(
         safe="no", reason="the operator says so"
     )
