@@ -21,6 +21,7 @@ from barnabas_broker.metadata.metadata_log import MetadataLogError
 from barnabas_broker.offline.unsafe_recovery import Standing, fence_others, unsafe_recovery
 from barnabas_cli.data_owner import given_to_owner
 from barnabas_cli.failures import CommandError
+from barnabas_cli.lookups import question_in_loop
 
 _REFUSALS = (
     ArbiterError,
@@ -97,6 +98,7 @@ def _ask(standing: Standing) -> None:
         fg="red",
         err=True,
     )
-    typed = click.prompt("Type the cluster's id to continue", err=True)
+    with question_in_loop():
+        typed = click.prompt("Type the cluster's id to continue", err=True)
     if typed.strip() != standing.cluster_id:
         raise CommandError("that is not the cluster's id: nothing was changed")

@@ -51,16 +51,25 @@ def check_ports(wanted: Iterable[WantedPort]) -> None:
 def check_folder(data: Path) -> None:
     """Refuse a folder that cannot be used, or that a broker uses. Raises: CommandError."""
     other = "name another folder with --data"
-    for part in (*reversed(data.absolute().parents), data.absolute()):
-        if part.exists() and not part.is_dir():
+    there = [part for part in (data.absolute(), *data.absolute().parents) if _is_seen(part)]
+    for part in reversed(there):
+        if not part.is_dir():
             raise CommandError(f"{part} is a file, not a folder: {other}")
-    nearest = next(part for part in (data.absolute(), *data.absolute().parents) if part.exists())
+    nearest = there[0]
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise CommandError(f"no right to write in {nearest}: {other}, or get the right")
     for lock in (data / _LOCK_FILE, *sorted(data.glob(f"broker-*/{_LOCK_FILE}"))):
         holder = _holder_of(lock)
         if holder is not None:
             raise CommandError(f"{lock.parent} is in use{_by(holder)}: stop it, or {other}")
+
+
+def _is_seen(path: Path) -> bool:
+    """Whether it is there; what is in a folder that may not be entered is not seen."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
 
 
 def free_port(wanted: Callable[[int], Iterable[WantedPort]]) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from barnabas_cli.failures import FAILED, CommandError
+from barnabas_cli.failures import FAILED, TERMINATED, CommandError
 from barnabas_protocol.settings.suggestions import hint
 from barnabas_protocol.settings.units import without_unit
 
@@ -115,6 +118,28 @@ def confirm(question: str, *, is_confirmed: bool) -> None:
     if not click.confirm(question):
         click.echo("Nothing was changed.", err=True)
         raise click.exceptions.Exit(FAILED)
+
+
+@contextmanager
+def question_in_loop() -> Iterator[None]:
+    """For a question inside of an event loop: Ctrl-C and SIGTERM end it.
+
+    The loop's own handlers cancel a task, which stands at the question and does not notice.
+    Raises: KeyboardInterrupt, click.exceptions.Exit.
+    """
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, _end),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise click.exceptions.Exit(TERMINATED)
 
 
 def with_confirmation(function: Callable[..., None]) -> Callable[..., None]:

@@ -18,6 +18,7 @@ import click
 from barnabas_cli.completion import complete_topics
 from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.failures import CommandError
+from barnabas_cli.lookups import question_in_loop
 from barnabas_cli.output import counted, is_terminal_error_stream
 from barnabas_cli.record_lines import LineError, LineFormat, parse_headers
 from barnabas_cli.standard_input import lines_of
@@ -130,7 +131,8 @@ async def _novelty(connection: Connection, topic: str, *, yes: bool) -> str | No
         return novelty
     if sys.stdin.isatty():
         question = f"There is no topic '{topic}', but '{near}'. Create '{topic}'?"
-        click.confirm(question, abort=True, err=True)
+        with question_in_loop():
+            click.confirm(question, abort=True, err=True)
         return novelty
     return f"{novelty}. Did you mean '{near}'?"
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,41 @@ def test_a_new_topic_is_said_and_a_near_name_is_asked_about(
     told = written.stderr.decode()
     assert f"Topic {topic}z is new" in told
     assert "Did you mean '" in told, "a typing mistake of a script"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_question_that_is_asked_between_requests_ends_by_a_signal(
+    bootstrap: str, cli: CommandLine, topic: str, number: signal.Signals, code: int
+) -> None:
+    """The handlers of an event loop only cancel its task, and that waits for what is typed."""
+    keyboard, terminal = pty.openpty()
+    with subprocess.Popen(
+        [str(barnabas_command()), "produce", f"{topic}x", "-b", bootstrap],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # A job in the background ignores it, and so would its child.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        os.close(terminal)
+        assert process.stdout is not None
+        shown = b""
+        while not shown.endswith(b"[y/N]: "):
+            shown += os.read(process.stdout.fileno(), 1000)
+        state = Path(f"/proc/{process.pid}/stat")
+        wait_until(
+            lambda: state.read_text().rpartition(")")[2].split()[0] == "S",
+            DEADLINE_SECONDS,
+            state.read_text,
+        )
+        process.send_signal(number)
+        try:
+            assert process.wait(DEADLINE_SECONDS) == code
+        finally:
+            process.kill()
+            os.close(keyboard)
+        assert b"Traceback" not in process.stdout.read()
+    assert f"{topic}x" not in {row["topic"] for row in cli.json("topic", "list")}
 
 
 def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:

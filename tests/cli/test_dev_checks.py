@@ -1,5 +1,6 @@
 """`barnabas dev`: what keeps brokers from starting is one line with the way out."""
 
+import errno
 import os
 import pty
 import re
@@ -106,6 +107,25 @@ def test_a_folder_without_rights_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(CommandError, match="no right to write"):
         check_folder(tmp_path / "data")
+
+
+def test_a_folder_that_may_not_be_entered_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--data /root/data` of somebody else: the system only says that it is denied."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+
+    def looked_at(path: str | Path, *_: object, **__: object) -> os.stat_result:
+        if hidden in Path(path).parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path)
+
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", looked_at)
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != hidden)
+    with pytest.raises(CommandError, match=f"no right to write in {hidden}: name another folder"):
+        check_folder(hidden / "data")
 
 
 def test_any_port_is_said_and_a_second_start_on_the_folder_refused(tmp_path: Path) -> None:
