@@ -17,7 +17,7 @@ wait
 stop_daemons $(started 'containerd*') kube-apiserver
 stop_daemons etcd
 # What watched over a container that just began or ended may be left; only that of these nodes.
-pgrep -f -- "^[^ ]*containerd-shim.* -address $STATE/node" | xargs -r kill -9
+pgrep -f -- "^[^ ]*containerd-shim.* -address $STATE/node" | xargs -r kill -9 || true
 
 for family in iptables ip6tables; do
   "$family-save" 2> /dev/null | grep -vE 'KUBE-|CNI-' | "$family-restore"
