@@ -163,6 +163,31 @@ def test_the_page_on_kubernetes_has_the_version_that_the_chart_wants() -> None:
     assert f"You need Kubernetes {wanted[1]} or newer" in TEXTS["docs/kubernetes.md"]
 
 
+def test_sizing_counts_with_the_figures_that_were_measured() -> None:
+    """A formula outlives the figure that it was made with."""
+    table = TEXTS["docs/figures.md"].partition("## Brokers")[2].partition("\n\nWhere a figure")[0]
+    rows = re.findall(r"^\| \W*(.+?) \| .*? \| (.+?) \| .*\|$", table, re.MULTILINE)
+
+    def measured(scenario: str, row: str = "broker CPU") -> str:
+        behind = next(at for at, (name, _) in enumerate(rows) if name.startswith(scenario))
+        return next(cell for name, cell in rows[behind:] if name.startswith(row)).split()[0]
+
+    costs = {
+        "produced, 1 KiB, `acks=all`, one replica": measured("produce 1 KiB"),
+        "produced, 100 B": measured("produce 100 B"),
+        "produced, three replicas, all three brokers together": measured("CPU of all", "CPU of"),
+        "consumed, 1 KiB": measured("consume 1 KiB"),
+    }
+    sizing = TEXTS["docs/operations/sizing.md"]
+    told = sizing.partition("seconds for a GiB |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert dict(re.findall(r"^\| (.+?) \| (.+?) \|$", told, re.MULTILINE)) == costs
+    *_, three, consumed = costs.values()
+    assert re.search(rf"\(GiB/s produced . {three} \+ GiB/s consumed . {consumed}\)", sizing)
+    latency = next(cell for name, cell in rows if name.startswith("5,000 requests/s"))
+    assert f"Small batches cost more: {measured('5,000 requests/s')} µs for" in sizing
+    assert f"were kept at a p99 of {latency.split(', ')[1]}." in sizing
+
+
 @pytest.mark.parametrize("package", ["barnabas", "pyspark"])
 def test_the_checks_see_something(package: str) -> None:
     """A pattern that matches nothing would agree with everything."""

@@ -34,7 +34,7 @@ PORT_MAX = 65535
     show_default=True,
     help="Port to listen on; 0 for any that is free.",
 )
-@click.option("--read-only", "is_read_only", is_flag=True, help="Change nothing, for nobody.")
+@click.option("--read-only", "is_read_only", is_flag=True, help="Change nothing, for anybody.")
 @click.option("--name", default="local", show_default=True, help="What the page calls the cluster.")
 @click.option(
     "--path-prefix", default="", metavar="/PATH", help="Where a proxy has it, as in '/console'."
