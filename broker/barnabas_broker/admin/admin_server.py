@@ -25,8 +25,6 @@ from barnabas_broker.security.audit.audit_event import AuditSource
 if TYPE_CHECKING:
     from aiohttp import web
 
-SAMPLES_INLINE_MAX = 2_000
-"""More samples than this are formatted in a thread, to keep the loop free for requests."""
 SHUTDOWN_SECONDS = 1.0
 
 TIMEOUT_DIGITS_MAX = 9
@@ -84,6 +82,9 @@ class AdminServer:
         self._drain = drain
         self._undrain = undrain
         self.connections = AdminConnections()
+        # Metrics and status are read by one request at a time: each takes some milliseconds, and
+        # sixty-four connections would have them in one turn of the loop.
+        self._reading = asyncio.Lock()
         self._server: asyncio.Server | None = None
         self.host = host
         self._port = port
@@ -114,17 +115,16 @@ class AdminServer:
             return _probe(self._is_ready(), "ready")
 
         async def status(request: web.Request) -> web.Response:
-            text = json.dumps(self._status(), indent=2, default=str) + "\n"
+            async with self._reading:
+                text = json.dumps(self._status(), indent=2, default=str) + "\n"
+                await asyncio.sleep(0)  # the next one in another turn
             return web.Response(text=text, content_type="application/json")
 
         async def metrics(request: web.Request) -> web.Response:
-            await self._collector.refresh()
-            samples = self._collector.snapshot()
-            arguments = (samples, request.headers.get("Accept", ""))
-            if len(samples) > SAMPLES_INLINE_MAX:
+            async with self._reading:
+                await self._collector.refresh()
+                arguments = (self._collector.snapshot(), request.headers.get("Accept", ""))
                 body, content_type = await asyncio.to_thread(self._collector.render, *arguments)
-            else:
-                body, content_type = self._collector.render(*arguments)
             return web.Response(body=body, headers={"Content-Type": content_type})
 
         async def index(request: web.Request) -> web.Response:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from barnabas_broker.admin import admin_server
 from barnabas_broker.admin.admin_connections import CONNECTIONS_MAX
 from barnabas_broker.admin.admin_server import AdminServer
 from barnabas_broker.metrics.collector import MetricsCollector, Sample
@@ -91,17 +90,45 @@ def test_status_is_what_the_server_tells_as_json() -> None:
     with_server(work)
 
 
-def test_metrics_are_those_of_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few are formatted on the loop, many in a thread: the text is the same."""
-
+def test_metrics_are_those_of_the_collector() -> None:
     async def work(server: AdminServer, state: dict[str, Any], collector: MetricsCollector) -> None:
         collector.register(lambda: [Sample("x_open", "gauge", "Open.", {}, 5)])
         status, headers, body = await get(server, "/metrics")
         assert status == 200
         assert headers["content-type"].startswith("text/plain")
         assert "\nx_open 5.0\n" in body
-        monkeypatch.setattr(admin_server, "SAMPLES_INLINE_MAX", 0)
-        assert "\nx_open 5.0\n" in (await get(server, "/metrics"))[2]
+
+    with_server(work)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/status"])
+def test_one_request_is_read_for_in_a_turn_of_the_loop(path: str) -> None:
+    """Each takes milliseconds: sixty-four at once held the loop up for half a second."""
+
+    async def work(server: AdminServer, state: dict[str, Any], collector: MetricsCollector) -> None:
+        loop, turns, read = asyncio.get_running_loop(), 0, []
+
+        def count() -> None:
+            nonlocal turns, again
+            turns += 1
+            again = loop.call_soon(count)
+
+        class Status(dict[str, Any]):
+            def items(self) -> Any:
+                read.append(turns)
+                return super().items()
+
+        def source() -> list[Sample]:
+            read.append(turns)
+            return []
+
+        again = loop.call_soon(count)
+        state["status"] = Status(node=1)
+        collector.register(source)
+        answers = await asyncio.gather(*(get(server, path) for _ in range(20)))
+        again.cancel()
+        assert [status for status, _, _ in answers] == [200] * 20
+        assert len(set(read)) == len(read) == 20
 
     with_server(work)
 
