@@ -27,6 +27,7 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from tests.attack.attacks import ATTACKS, Attack, run_attack
 from tests.attack.target import COMPACTED_TOPIC, DATA_TOPIC, Address, Target
+from tests.attack.tls_port import add_tls, tls_port_of
 from tests.attack.witness import TOPIC, Witness
 from tests.support.barnabas_cluster import BarnabasCluster
 
@@ -107,6 +108,7 @@ def main() -> int:
     for count in arguments.brokers or ([1] if arguments.quick else [1, 3]):
         with tempfile.TemporaryDirectory(prefix="barnabas-attack-") as directory:
             cluster = BarnabasCluster(Path(directory), count, _PROPERTIES)
+            add_tls(cluster.brokers.values(), Path(directory) / "tls")
             with cluster:
                 is_good &= asyncio.run(_attack(cluster, attacks, arguments))
     console.print("the brokers held" if is_good else "THE ATTACK REACHED SOMETHING")
@@ -125,7 +127,10 @@ async def _attack(
     count = len(cluster.brokers)
     brokers = cluster.brokers.values()
     target = Target(
-        brokers=[Address(port=one.port, admin_port=one.admin_port) for one in brokers],
+        brokers=[
+            Address(port=one.port, admin_port=one.admin_port, tls_port=tls_port_of(one))
+            for one in brokers
+        ],
         seconds=2.0 if arguments.quick else 15.0,
         is_quick=arguments.quick,
         seed=arguments.seed,

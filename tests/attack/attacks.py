@@ -9,14 +9,17 @@ import contextlib
 import logging
 import random
 import struct
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from barnabas_protocol import codec
 from barnabas_protocol.api import INTERNAL, ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.messages import (
+    api_versions,
     create_topics,
     describe_configs,
     describe_groups,
@@ -49,6 +52,7 @@ from tests.attack.target import (
 from tests.protocol.random_messages import RandomMessages
 from tests.support.otlp import gauge, metrics_data, point
 from tests.support.request_frames import RequestFrames
+from tests.support.tls13_client import Tls13Client
 
 Attack = Callable[[Target], Awaitable[str]]
 HOUR_MS = 3_600_000
@@ -354,6 +358,48 @@ async def unread_fetches(target: Target) -> str:
     return ""
 
 
+async def pipelined_requests(target: Target) -> str:
+    """The smallest requests there are, ten thousand at once on each connection."""
+    until = time.monotonic() + target.seconds
+    request = framed(ApiKey.API_VERSIONS, 0, api_versions.ApiVersionsRequest()) * 10_000
+
+    async def one(port: int) -> None:
+        async with connections(port) as opened:
+            for connection in opened:
+                while time.monotonic() < until:
+                    connection.send(request)
+                    for _ in range(10_000):
+                        if await connection.answer() is None:
+                            return
+
+    await asyncio.gather(*(one(port) for port in target.ports for _ in range(4)))
+    return ""
+
+
+async def key_updates(target: Target) -> str:
+    """SEC-8: keys of TLS 1.3 that are renewed and renewed, on many connections at once."""
+    until = time.monotonic() + target.seconds
+
+    def one(port: int, directory: Path, number: int) -> None:
+        client = Tls13Client.connect(port, directory / str(number))
+        with client.socket, contextlib.suppress(ConnectionError):
+            client.socket.sendall(b"".join(client.key_update() for _ in range(2_000)))
+            while client.socket.recv(65_536):
+                pass
+
+    with tempfile.TemporaryDirectory() as directory:
+        while time.monotonic() < until:
+            work = (
+                asyncio.to_thread(one, broker.tls_port, Path(directory), number)
+                for number, broker in enumerate([*target.brokers] * 5)
+            )
+            try:
+                await asyncio.gather(*work)
+            except TimeoutError:
+                return "two thousand key updates did not end a connection"
+    return ""
+
+
 async def connection_flood(target: Target) -> str:
     """Connections that come and go, and some hundred that stay and say nothing."""
     until = time.monotonic() + target.seconds
@@ -603,6 +649,8 @@ ATTACKS: tuple[Attack, ...] = (
     repeated_names,
     hostile_settings,
     unread_fetches,
+    pipelined_requests,
+    key_updates,
     connection_flood,
     invented_producers,
     fetch_session_flood,

@@ -22,6 +22,7 @@ class Address:
 
     port: int
     admin_port: int
+    tls_port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

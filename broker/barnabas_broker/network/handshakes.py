@@ -318,7 +318,7 @@ def meaning_of(error: OSError) -> tuple[str, str]:
         message = error.verify_message.rstrip(".")
         return "certificate", f"its certificate is not accepted: {message}"
     if isinstance(error, ssl.SSLError):
-        name = error.reason or ""
+        name = getattr(error, "reason", None) or ""  # one of Python's own has none
         plain = name.replace("_", " ").lower() or str(error)
         if any(part in name for part in _ALERTS):
             alert = plain.partition("alert ")[2]

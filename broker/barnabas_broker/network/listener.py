@@ -24,6 +24,8 @@ from barnabas_broker.network.connection_limits import (
     ConnectionLimits,
     describe_peer,
 )
+from barnabas_broker.network.decryption_turns import DecryptionTurns
+from barnabas_broker.network.frame_turns import FrameTurns
 from barnabas_broker.network.handshakes import Handshake, Handshakes
 from barnabas_broker.network.limited_lines import LimitedLines
 from barnabas_broker.network.login import LoginStage
@@ -78,13 +80,15 @@ class Listener:
         tls: ListenerTls | None = None,
         handshakes: Handshakes | None = None,
         encryption_turns: EncryptionTurns | None = None,
+        decryption_turns: DecryptionTurns | None = None,
+        frame_turns: FrameTurns | None = None,
     ) -> None:
         """Make one that does not accept yet.
 
         Turn, limits, memory, metrics and shared buffer are those of the broker, the same for all
-        its listeners; `connections_max` is this listener's own limit. With `tls` come the
-        handshakes and the turns of encryption, which are the broker's too. With `login`, nobody may
-        do anything before they have logged in.
+        its listeners, and so are what turns of the loop have time for: frames, encryption and
+        decryption. `connections_max` is this listener's own limit. With `tls` come the handshakes,
+        which are the broker's too. With `login`, nobody may do anything before they have logged in.
         """
         self.name = name
         self.host = host
@@ -101,6 +105,8 @@ class Listener:
         self.sessions: dict[Session, None] = {}
         self.tls = tls
         self.encryption_turns = encryption_turns or EncryptionTurns(loop)
+        self.decryption_turns = decryption_turns or DecryptionTurns(loop)
+        self.frame_turns = frame_turns or FrameTurns(loop, clock)
         self.certificate_identity: Callable[[Any, int], CertificateIdentity | None] | None = (
             tls.identity_of if tls is not None and security_protocol == "SSL" else None
         )

@@ -13,6 +13,8 @@ from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.metrics.sample import Sample
 from barnabas_broker.network.connection_limits import ConnectionLimits
 from barnabas_broker.network.connection_rates import ConnectionRates
+from barnabas_broker.network.decryption_turns import DecryptionTurns
+from barnabas_broker.network.frame_turns import FrameTurns
 from barnabas_broker.network.half_open import HalfOpenConnections
 from barnabas_broker.network.handshakes import UNITS_OF_BROKERS, UNITS_OF_CLIENTS, Handshakes
 from barnabas_broker.network.listener import Listener
@@ -64,6 +66,8 @@ class Listeners:
             is_of_brokers: _handshakes(config, network, loop, clock, is_of_brokers)
             for is_of_brokers in (False, True)
         }
+        decryption_turns = {is_of_brokers: DecryptionTurns(loop) for is_of_brokers in (False, True)}
+        frame_turns = {is_of_brokers: FrameTurns(loop, clock) for is_of_brokers in (False, True)}
         by_name = {} if tls is None else tls.by_listener
         of_brokers = names_of_brokers(config)
         self._listeners = [
@@ -87,6 +91,8 @@ class Listeners:
                 tls=by_name.get(endpoint.name),
                 handshakes=self.handshakes[endpoint.name in of_brokers],
                 encryption_turns=encryption_turns,
+                decryption_turns=decryption_turns[endpoint.name in of_brokers],
+                frame_turns=frame_turns[endpoint.name in of_brokers],
             )
             for endpoint in config.listeners
         ]

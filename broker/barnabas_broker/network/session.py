@@ -10,6 +10,7 @@ Invariants:
 - Nothing grows without bound: no further frame is handed out while the session is held, muted or
   closing, has too many requests in flight, unsent bytes or an unread peer, or while requests hold
   more memory than allowed. If bytes arrive then, reading pauses.
+- Who sends very many small requests at once has them taken over many turns of the loop.
 - A failure ends this connection only; what it held is given back in `connection_lost`, always.
 
 Source: NET-3, NET-5 to NET-9, NET-13; KIP-72 for the memory bound.
@@ -28,6 +29,7 @@ from typing import Protocol, cast
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.network.connection_limits import describe_peer
+from barnabas_broker.network.frame_turns import FrameTurns
 from barnabas_broker.network.login import Login, LoginStage
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
@@ -43,6 +45,8 @@ _log = logging.getLogger(__name__)
 IN_FLIGHT_MAX = 64
 UNSENT_BYTES_MAX = 1024 * 1024
 """Responses that may wait for their turn or for an earlier one: beyond, no frames are taken."""
+FRAMES_AT_ONCE = 8
+"""So many are taken before a connection looks whether the time of this turn is over."""
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
 LARGE_RESPONSE_BYTES = 64 * 1024
@@ -112,6 +116,7 @@ class SessionHost(Protocol):
     clock: Clock
     dispatch: Callable[["InFlightRequest"], None]
     settings: SessionSettings
+    frame_turns: FrameTurns
     memory: RequestMemory
     metrics: NetworkMetrics
     shared_buffer: SharedBuffer
@@ -224,6 +229,7 @@ class Session(asyncio.BufferedProtocol):
         "_clock_ns",
         "_connection",
         "_dispatch",
+        "_frame_turns",
         "_held_bytes",
         "_holds",
         "_is_admitted",
@@ -262,6 +268,7 @@ class Session(asyncio.BufferedProtocol):
         self._listener = listener
         self._clock_ns = listener.clock.monotonic_ns
         self._dispatch = listener.dispatch
+        self._frame_turns = listener.frame_turns
         self._memory = listener.memory
         self._receiver = listener.settings.receiver(listener.shared_buffer)
         self._connection = ServerConnection[InFlightRequest](self._receiver)
@@ -378,11 +385,13 @@ class Session(asyncio.BufferedProtocol):
     def _take_frames(self) -> None:
         """Hand out frames until there is none or the session must wait; then see to reading."""
         receiver, memory, begin = self._receiver, self._memory, self._connection.begin
-        is_stalled = has_taken = False
+        is_stalled, taken = False, 0
         try:
             while True:
-                if self._is_busy() or (
-                    memory.used_bytes > memory.limit_bytes and not self._may_exceed()
+                if (
+                    self._is_busy()
+                    or (memory.used_bytes > memory.limit_bytes and not self._may_exceed())
+                    or (taken and not taken % FRAMES_AT_ONCE and self._frame_turns.is_over())
                 ):
                     is_stalled = True
                     break
@@ -394,7 +403,7 @@ class Session(asyncio.BufferedProtocol):
                 memory.used_bytes += len(frame)
                 self._used_bytes += len(frame)
                 memory.request_count += 1
-                has_taken = True
+                taken += 1
                 self._dispatch(in_flight)
                 if receiver.position == receiver.end:
                     break
@@ -412,7 +421,7 @@ class Session(asyncio.BufferedProtocol):
         if memory.favoured is self and self._connection.pending:
             memory.favoured = None
         if held != self._held_bytes:
-            if has_taken or not self._held_bytes:
+            if taken or not self._held_bytes:
                 self.frame_since_ns = self.last_active_ns
             memory.used_bytes += held - self._held_bytes
             self._held_bytes = held
@@ -420,6 +429,7 @@ class Session(asyncio.BufferedProtocol):
             return
         if is_stalled or memory.used_bytes > memory.limit_bytes:
             self._see_to_reading()
+            self._resume()
         elif not self._is_reading:
             self._set_reading(True)
 

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from barnabas_broker.network.decryption_turns import DecryptionTurn, DecryptionTurns
 from barnabas_broker.network.session import Session, SessionHost
 from barnabas_broker.network.tls_transport import EncryptionTurns, TlsTransport
 from barnabas_broker.security.principal_mapping import MappingError
@@ -28,6 +29,7 @@ class TlsSessionHost(SessionHost, Protocol):
     """What a session on TLS needs of its listener beside what others need."""
 
     encryption_turns: EncryptionTurns
+    decryption_turns: DecryptionTurns
     certificate_identity: Callable[[Any, int], CertificateIdentity | None] | None
     """Who has shown a certificate; None where another log-in says who somebody is."""
 
@@ -35,13 +37,14 @@ class TlsSessionHost(SessionHost, Protocol):
 class TlsSession(Session):
     """One connection of a listener with TLS."""
 
-    __slots__ = ("_encrypted", "_end_handle", "_ends_at_ms", "_host", "_joined")
+    __slots__ = ("_decryption", "_encrypted", "_end_handle", "_ends_at_ms", "_host", "_joined")
 
     def __init__(self, listener: TlsSessionHost, joined: Callable[[Session], bool]) -> None:
         """`joined` takes the connection over from its handshake; False where it may not stay."""
         super().__init__(listener)
         self._host = listener
         self._joined = joined
+        self._decryption: DecryptionTurn | None = None
         self._encrypted: TlsTransport | None = None
         self._end_handle: asyncio.TimerHandle | None = None  # of the client's certificate
         self._ends_at_ms = 0
@@ -55,9 +58,19 @@ class TlsSession(Session):
             super().pause_writing,
             super().resume_writing,
         )
+        shown = inner.get_extra_info("ssl_object")
+        if shown is not None:
+            self._decryption = DecryptionTurn(self._host.decryption_turns, shown, self._read_on)
         super().connection_made(cast(asyncio.Transport, encrypted))
         if not self.is_closed and self._host.certificate_identity is not None:
             self._identify(inner, self._host.certificate_identity)
+
+    def _read_on(self) -> None:
+        """Have what has arrived, and was not read in its turn, read soon."""
+        transport = self._transport
+        if transport is not None and self._is_reading:
+            transport.pause_reading()
+            transport.resume_reading()
 
     def _identify(
         self,
@@ -93,6 +106,8 @@ class TlsSession(Session):
         """Give back everything the connection held."""
         if self._encrypted is not None:
             self._encrypted.clear()
+        if self._decryption is not None:
+            self._decryption.end()
         if self._end_handle is not None:
             self._end_handle.cancel()
         super().connection_lost(exc)

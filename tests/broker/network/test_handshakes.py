@@ -5,10 +5,8 @@ import contextlib
 import logging
 import socket
 import ssl
-import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,127 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas_broker.config.sasl_settings import SaslSettings
-from barnabas_broker.config.tls_settings import ListenerTlsSettings
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.env.disk import RealDisk
-from barnabas_broker.env.network import RealNetwork
 from barnabas_broker.network import handshakes as handshakes_module
-from barnabas_broker.network.connection_limits import ConnectionLimits
 from barnabas_broker.network.half_open import HalfOpenConnections
-from barnabas_broker.network.handshakes import Handshakes
 from barnabas_broker.network.login import FailureRates, LoginStage
 from barnabas_broker.network.login_metrics import LoginMetrics
 from barnabas_broker.network.login_verdicts import LoadedCredentials, LoginVerdicts
 from barnabas_broker.network.login_work import LoginWork
 from barnabas_broker.security.credentials import ScramCredentials
-from barnabas_broker.security.tls.listener_tls import ListenerTls
-from tests.support.certificates import Authority, Issued
-from tests.support.session_bench import Bench
+from tests.support.certificates import Authority
+from tests.support.secure_bench import AUTHORITY, WAIT_SECONDS, SecureBench
 
-AUTHORITY = Authority()
-WAIT_SECONDS = 20
 # The beginning of a ClientHello: a record of a handshake that never becomes whole.
 HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-
-
-class Secure(Bench):
-    """A listener with TLS and the counters around it."""
-
-    def __init__(self, directory: Path, **options: Any) -> None:
-        self.directory = directory
-        AUTHORITY.issue().write(directory)
-        (directory / "ca.crt").write_bytes(AUTHORITY.pem)
-        self.tls = ListenerTls(
-            ListenerTlsSettings(
-                listener="SSL",
-                certificate_file=str(directory / "tls.crt"),
-                key_file=str(directory / "tls.key"),
-                truststore_file=str(directory / "ca.crt"),
-                client_auth=options.pop("client_auth", "none"),
-                mapping_rules=options.pop("mapping_rules", "DEFAULT"),
-            ),
-            now_ms=int(time.time() * 1000),
-            is_of_brokers=False,
-        )
-        network, clock = RealNetwork(), SystemClock()
-        self.limits = ConnectionLimits()
-        self.half_open = HalfOpenConnections(
-            options.pop("half_open_max", 1000), options.pop("half_open_per_ip_max", 1000)
-        )
-        self.handshakes = Handshakes(
-            network,
-            asyncio.get_running_loop(),
-            clock,
-            self.half_open,
-            timeout_ms=options.pop("timeout_ms", 60_000),
-            units_max=options.pop("units_max", handshakes_module.UNITS_OF_CLIENTS),
-        )
-        super().__init__(
-            network,
-            clock,
-            limits=self.limits,
-            tls=self.tls,
-            handshakes=self.handshakes,
-            security_protocol="SSL",
-            **options,
-        )
-
-    async def __aexit__(self, *error: object) -> None:
-        await super().__aexit__(*error)
-        assert self.half_open.total == 0
-        assert self.handshakes.under_way_count == 0
-        assert self.limits.total == 0
-
-    def context(self, issued: Issued | None = None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-        if issued is not None:
-            chain, key = issued.write(self.directory / "client")
-            context.load_cert_chain(chain, key)
-        return context
-
-    @asynccontextmanager
-    async def streams(
-        self, context: ssl.SSLContext | None
-    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A connection of a client, of TLS or (without a context) plain."""
-        name = None if context is None else "localhost"
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.listener.port, ssl=context, server_hostname=name
-        )
-        try:
-            yield reader, writer
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-    async def echoes(self, context: ssl.SSLContext, size: int = 100) -> bytes | None:
-        """Have a frame echoed; returns the certificate that the listener has shown."""
-        async with self.streams(context) as (reader, writer):
-            body = bytes(size)
-            writer.write(struct.pack(">i", size) + body)
-            assert await reader.readexactly(4) == struct.pack(">i", size)
-            assert await reader.readexactly(size) == body
-            certificate: bytes | None = writer.get_extra_info("ssl_object").getpeercert(True)
-            return certificate
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not holds():
-                await asyncio.sleep(0.005)
-
-    def outcomes(self) -> dict[str, int]:
-        return {outcome: count for (_, outcome), count in self.metrics.handshakes.items()}
-
-    def silent(self, sends: bytes = b"", count: int = 1) -> list[socket.socket]:
-        """Connections that send so much and nothing more."""
-        made = []
-        for _ in range(count):
-            one = socket.create_connection(("127.0.0.1", self.listener.port))
-            one.setblocking(False)
-            one.send(sends)
-            made.append(one)
-        return made
 
 
 def blocking_handshake(port: int, context: ssl.SSLContext) -> None:
@@ -151,10 +42,10 @@ def blocking_handshake(port: int, context: ssl.SSLContext) -> None:
 
 
 def on_both_loops(
-    directory: Path, work: Callable[[Secure], Awaitable[None]], **options: Any
+    directory: Path, work: Callable[[SecureBench], Awaitable[None]], **options: Any
 ) -> None:
     async def run() -> None:
-        async with Secure(directory, **options) as bench:
+        async with SecureBench(directory, **options) as bench:
             await work(bench)
 
     asyncio.run(run())
@@ -164,7 +55,7 @@ def on_both_loops(
 def test_frames_of_any_size_go_both_ways(tmp_path: Path) -> None:
     """SEC-1, SEC-8: small ones, those of several records, and more than is encrypted at a time."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         for size in (0, 1, 16_383, 16_384, 70_000, 5_000_000):
             await bench.echoes(bench.context(), size)
         assert bench.outcomes() == {"completed": 6}
@@ -186,7 +77,7 @@ def test_what_is_no_tls_is_told_in_one_line(
 ) -> None:
     """SEC-8: by name, so that whoever reads the log knows which setting is wrong."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             async with bench.streams(None) as (reader, writer):
@@ -206,7 +97,7 @@ def test_who_comes_and_goes_without_a_byte_is_not_worth_a_line(
 ) -> None:
     """SEC-60: so brokers find out whether another one listens (decision 0008)."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         with caplog.at_level(logging.INFO):
             for one in bench.silent():
                 one.close()
@@ -221,14 +112,14 @@ def test_a_certificate_that_is_wrong_or_missing_is_told_to_both_sides(
 ) -> None:
     """SEC-3, SEC-8: the client gets an alert, not a closed connection; the log says why."""
 
-    async def refused(bench: Secure, context: ssl.SSLContext) -> str:
+    async def refused(bench: SecureBench, context: ssl.SSLContext) -> str:
         with pytest.raises(ssl.SSLError) as error:
             async with bench.streams(context) as (reader, writer):
                 writer.write(b"\0\0\0\0")
                 await reader.read(1)
         return str(error.value.reason)
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         caplog.clear()
         other = Authority("Another").issue("mallory")
         with caplog.at_level(logging.WARNING):
@@ -257,7 +148,7 @@ def test_a_name_without_a_rule_has_no_connection(
 ) -> None:
     """SEC-4."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             async with bench.streams(bench.context(AUTHORITY.issue("bob"))) as (reader, _):
@@ -273,7 +164,7 @@ def test_a_name_without_a_rule_has_no_connection(
 def test_a_handshake_that_does_not_end_is_cut(tmp_path: Path, sends: bytes) -> None:
     """SEC-8: after `barnabas.login.timeout.ms`, with or without a byte."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         (silent,) = bench.silent(sends)
         await bench.until(lambda: bench.outcomes() == {"slow-handshake": 1})
         await bench.until(lambda: bench.half_open.total == 0)
@@ -285,7 +176,7 @@ def test_a_handshake_that_does_not_end_is_cut(tmp_path: Path, sends: bytes) -> N
 def test_handshake_and_log_in_have_one_deadline(tmp_path: Path) -> None:
     """SEC-8: `barnabas.login.timeout.ms` runs from the accepted connection on."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         settings, clock = SaslSettings(mechanisms=("SCRAM-SHA-512",)), SystemClock()
         credentials = LoadedCredentials(ScramCredentials(b"own"), clock)
         bench.listener.login = LoginStage(
@@ -308,7 +199,7 @@ def test_handshake_and_log_in_have_one_deadline(tmp_path: Path) -> None:
 def test_half_open_connections_are_limited_by_address_and_in_all(tmp_path: Path) -> None:
     """SEC-8: counted at accept, so floods of handshakes meet it; who is through counts no more."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         context = bench.context()
         through = [bench.streams(context) for _ in range(3)]
         for one in through:
@@ -339,7 +230,7 @@ def test_who_is_stuck_gives_way_to_who_waits(
     """SEC-8: few handshakes are made at once, and an attacker cannot keep all of them."""
     monkeypatch.setattr(handshakes_module, "STUCK_SECONDS", 0.2)
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         stuck = bench.silent(HALF_HELLO, count=20)
         await bench.until(lambda: bench.half_open.total == 20)
         assert bench.handshakes.under_way_count <= 2  # an address has half of the units
@@ -353,7 +244,7 @@ def test_who_is_stuck_gives_way_to_who_waits(
 def test_no_more_handshakes_are_under_way_than_the_loop_can_bear(tmp_path: Path) -> None:
     """SEC-8: a hundred clients at once all get through, a few at a time."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         context = bench.context()
         await asyncio.gather(*(bench.echoes(context) for _ in range(100)))
         assert 1 < bench.handshakes.most_under_way <= handshakes_module.UNITS_OF_CLIENTS // 2
@@ -365,7 +256,7 @@ def test_no_more_handshakes_are_under_way_than_the_loop_can_bear(tmp_path: Path)
 def test_a_renewal_is_for_new_connections_and_closes_none(tmp_path: Path) -> None:
     """SEC-5, SEC-6."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         context = bench.context()
         first = await bench.echoes(context)
         async with bench.streams(context) as (reader, writer):
@@ -383,7 +274,7 @@ def test_a_renewal_is_for_new_connections_and_closes_none(tmp_path: Path) -> Non
 def test_a_stop_ends_handshakes_wherever_they_are(tmp_path: Path) -> None:
     """SEC-8, STOP-9: silent ones, waiting ones and those under way; nothing is left."""
 
-    async def work(bench: Secure) -> None:
+    async def work(bench: SecureBench) -> None:
         silent = bench.silent(count=3) + bench.silent(HALF_HELLO, count=20)
         await bench.until(lambda: bench.half_open.total == 23)
         await bench.listener.close(1_000)

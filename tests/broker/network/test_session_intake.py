@@ -2,9 +2,20 @@
 
 import asyncio
 
+from barnabas_broker.env.clock import SystemClock
+from barnabas_broker.network.frame_turns import FrameTurns
 from barnabas_broker.network.session import IN_FLIGHT_MAX, UNSENT_BYTES_MAX, InFlightRequest
 from tests.broker.network.session_networks import on_every_network, on_virtual_time
 from tests.support.session_bench import Bench, framed
+
+
+class SettableClock(SystemClock):
+    """The system's clock, but that its time passes when it is told so."""
+
+    now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
 
 
 def test_a_slow_reader_is_read_no_more_and_gets_everything_in_the_end() -> None:
@@ -61,6 +72,30 @@ def test_frames_in_flight_are_bounded() -> None:
         assert [len(answer) for answer in answers[:3]] == [1, UNSENT_BYTES_MAX + 1, 1]
 
     on_every_network(work, piece_bytes=3_001)
+
+
+def test_very_many_small_requests_leave_others_their_turns() -> None:
+    """NET-6: a connection has ten thousand read at a time, and each takes some microseconds."""
+
+    async def work(bench: Bench) -> None:
+        clock = SettableClock()
+        order: list[bytes] = []
+
+        def dispatch(in_flight: InFlightRequest) -> None:
+            clock.now_ns += 1_000_000
+            order.append(bytes(in_flight.frame))
+            in_flight.reply([in_flight.frame])
+
+        bench.dispatch = dispatch
+        bench.listener.frame_turns = FrameTurns(asyncio.get_running_loop(), clock)
+        hostile, other = await bench.connect(), await bench.connect()
+        hostile.send(*[b"x"] * 1_000)
+        other.send(b"y")
+        assert await other.answer() == b"y"
+        assert order.index(b"y") < 100
+        assert len(await hostile.answers(1_000)) == 1_000
+
+    on_virtual_time(work)
 
 
 def test_parked_responses_stop_intake() -> None:

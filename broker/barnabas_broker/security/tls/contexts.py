@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.tls_settings import ListenerTlsSettings
 from barnabas_broker.env.memory_file import memory_file
-from barnabas_broker.env.tls_alerts import AlertingSSLObject
+from barnabas_broker.env.tls_records import RecordwiseSSLObject
 from barnabas_broker.security.tls.cipher_suites import openssl_ciphers
 from barnabas_broker.security.tls.key_material import KeyMaterial
 
@@ -31,7 +31,7 @@ def server_context(material: KeyMaterial, settings: ListenerTlsSettings) -> ssl.
     """What a listener's new connections are served with. Raises: ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _apply(context, material, settings)
-    context.sslobject_class = AlertingSSLObject
+    context.sslobject_class = RecordwiseSSLObject
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _VERIFY[settings.client_auth]
     if settings.client_auth != "none":
