@@ -56,6 +56,18 @@ class Issued:
     certificate_ends: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CredentialInputs:
+    """One User at a moment: what is wanted, what brokers have of it, and how they are told."""
+
+    user: Object
+    spec: UserSpec
+    access: BrokerAccess
+    gateway: UserGateway
+    observed: ObservedUser
+    now: datetime
+
+
 class UserCredentials:
     """Makes them."""
 
@@ -63,26 +75,19 @@ class UserCredentials:
         self._api = api
         self._files = UserFiles(api)
 
-    async def settle(
-        self,
-        user: Object,
-        spec: UserSpec,
-        access: BrokerAccess,
-        gateway: UserGateway,
-        observed: ObservedUser,
-        now: datetime,
-    ) -> Issued:
+    async def settle(self, inputs: CredentialInputs) -> Issued:
         """Bring a User's credential and its files to what is wanted.
 
         What is under a former name goes when the new one has it: passwords and keys are the same.
         Raises: NotReadyError; NotOursError; CertificateError; KubernetesError; BarnabasError.
         """
+        user, spec = inputs.user, inputs.spec
         has_password = spec.authentication is Authentication.SCRAM_SHA_512
-        if not has_password and observed.has_credential:
-            await gateway.remove_credentials(spec.name)
+        if not has_password and inputs.observed.has_credential:
+            await inputs.gateway.remove_credentials(spec.name)
         if spec.authentication is Authentication.NONE:
             return Issued(credential=Credential())
-        if not access.bundle:
+        if not inputs.access.bundle:
             raise NotReadyError("the Broker has no authority yet")
         found = await self._files.find(user, spec)
         former = await self._files.former(user, spec)
@@ -91,47 +96,33 @@ class UserCredentials:
             remembered = annotations_of(former).get(CREDENTIAL_ANNOTATION)
             noted = {CREDENTIAL_ANNOTATION: remembered} if remembered else {}
             found = await self._files.copy(user, spec, former, noted)
-        issued = await self._settle_files(user, spec, access, gateway, observed, found, now)
+        issued = await self._settle_files(inputs, found)
         if former is not None:
             await self._files.remove(spec, former)
         return issued
 
-    async def _settle_files(
-        self,
-        user: Object,
-        spec: UserSpec,
-        access: BrokerAccess,
-        gateway: UserGateway,
-        observed: ObservedUser,
-        found: Object | None,
-        now: datetime,
-    ) -> Issued:
+    async def _settle_files(self, inputs: CredentialInputs, found: Object | None) -> Issued:
+        user, spec, access = inputs.user, inputs.spec, inputs.access
         if spec.authentication is Authentication.SERVICE_ACCOUNT:
             await self._files.write(user, spec, found, token_files(spec, access))
             return Issued(credential=Credential(), secret=spec.secret)
         if spec.authentication is Authentication.TLS:
-            pair = self._leaf(spec, access, found, now)
+            pair = _leaf(inputs, found)
             await self._files.write(user, spec, found, certificate_files(spec, access, pair))
             return Issued(
                 credential=Credential(), secret=spec.secret, certificate_ends=ends(pair.certificate)
             )
-        plan = await self._settle_password(user, spec, access, gateway, observed, found, now)
+        plan = await self._settle_password(inputs, found)
         return Issued(credential=plan.credential, secret=spec.secret)
 
     async def _settle_password(
-        self,
-        user: Object,
-        spec: UserSpec,
-        access: BrokerAccess,
-        gateway: UserGateway,
-        observed: ObservedUser,
-        found: Object | None,
-        now: datetime,
+        self, inputs: CredentialInputs, found: Object | None
     ) -> PasswordPlan:
         """Keep a new password, tell the brokers, put it into use: in this order."""
+        user, spec, access = inputs.user, inputs.spec, inputs.access
         remembered = annotations_of(found or {}).get(CREDENTIAL_ANNOTATION, "")
         credential = credential_of(remembered, user.get("status") or {})
-        plan = await self._password(spec, found, observed, credential, now)
+        plan = await self._password(inputs, found, credential)
         if plan.pending and plan.pending != secret_text(found, PENDING_KEY):
             present = secret_text(found, "password")
             kept = password_files(spec, access, present) if present else {}
@@ -140,46 +131,32 @@ class UserCredentials:
             found = None
         if plan.is_told:
             salt = salt_of(uid_of(user), plan.credential)
-            await gateway.set_password(spec.name, plan.password, salt, ITERATIONS)
+            await inputs.gateway.set_password(spec.name, plan.password, salt, ITERATIONS)
         noted = {CREDENTIAL_ANNOTATION: credential_text(plan.credential)}
         files = password_files(spec, access, plan.password)
         await self._files.write(user, spec, found, files, noted)
         return plan
 
-    def _leaf(
-        self, spec: UserSpec, access: BrokerAccess, found: Object | None, now: datetime
-    ) -> KeyPair:
-        if access.clients is None:
-            raise NotReadyError("the Broker has no authority for clients yet")
-        request = LeafRequest(common_name=spec.name)
-        chain, key = secret_text(found, "user.crt"), secret_text(found, "user.key")
-        present = KeyPair(chain=chain, key=key) if chain and key else None
-        return renewed(present, access.clients, request, now)
-
     async def _password(
-        self,
-        spec: UserSpec,
-        found: Object | None,
-        observed: ObservedUser,
-        credential: Credential,
-        now: datetime,
+        self, inputs: CredentialInputs, found: Object | None, credential: Credential
     ) -> PasswordPlan:
+        spec, is_known = inputs.spec, inputs.observed.has_credential
         if spec.password_source is not None:
             given, version = await self._given(spec, spec.password_source)
             return plan_given_password(
                 given=given,
                 source=version,
                 credential=credential,
-                is_known=observed.has_credential,
-                now=now,
+                is_known=is_known,
+                now=inputs.now,
             )
         return plan_made_password(
             present=secret_text(found, "password"),
             pending=secret_text(found, PENDING_KEY),
             credential=credential,
-            is_known=observed.has_credential,
+            is_known=is_known,
             rotation=spec.rotation,
-            now=now,
+            now=inputs.now,
             new_password=secrets.token_urlsafe(_PASSWORD_BYTES),
         )
 
@@ -196,3 +173,14 @@ class UserCredentials:
                 f"{source.key} of Secret {source.secret} has blanks at an end, or a line break"
             )
         return given, f"{uid_of(secret)}/{resource_version_of(secret)}"
+
+
+def _leaf(inputs: CredentialInputs, found: Object | None) -> KeyPair:
+    """The certificate that clients show, renewed when it is due. Raises: NotReadyError."""
+    authority = inputs.access.clients
+    if authority is None:
+        raise NotReadyError("the Broker has no authority for clients yet")
+    request = LeafRequest(common_name=inputs.spec.name)
+    chain, key = secret_text(found, "user.crt"), secret_text(found, "user.key")
+    present = KeyPair(chain=chain, key=key) if chain and key else None
+    return renewed(present, authority, request, inputs.now)

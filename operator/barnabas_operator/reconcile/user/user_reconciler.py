@@ -53,6 +53,7 @@ from barnabas_operator.reconcile.topic_finalizer import going_seconds
 from barnabas_operator.reconcile.topic_status import is_ready
 from barnabas_operator.reconcile.user.broker_access import BrokerAccess
 from barnabas_operator.reconcile.user.user_credentials import (
+    CredentialInputs,
     Issued,
     NotReadyError,
     UserCredentials,
@@ -331,7 +332,14 @@ class _UserPass:
                 if not plan.is_done:
                     await gateway.carry_out(spec.name, plan)
                 issued = await owner._credentials.settle(
-                    user.manifest, spec, access, gateway, observed, self._now()
+                    CredentialInputs(
+                        user=user.manifest,
+                        spec=spec,
+                        access=access,
+                        gateway=gateway,
+                        observed=observed,
+                        now=self._now(),
+                    )
                 )
         except RetriableError:
             raise
