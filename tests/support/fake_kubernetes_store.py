@@ -82,6 +82,8 @@ class FakeStore:
     def list(
         self, kind: Kind, namespace: str, matches: Callable[[Manifest], bool]
     ) -> list[Manifest]:
+        if kind not in self.objects:
+            raise Refused(404, "NotFound", "the server could not find the requested resource")
         return [
             one
             for (where, _), one in sorted(self.objects[kind].items())

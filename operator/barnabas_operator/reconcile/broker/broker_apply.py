@@ -20,6 +20,7 @@ from barnabas_operator.kubernetes.api import (
     ConflictError,
     KubernetesApi,
     KubernetesError,
+    NotFoundError,
     Object,
 )
 from barnabas_operator.kubernetes.events import Events
@@ -253,12 +254,11 @@ class BrokerApplier:
         )
         for service in found:
             name = name_of(service)
-            is_for_brokers = names.is_of_one_broker(
-                spec.name, name
-            ) or name == names.external_bootstrap(spec.name)
+            is_bootstrap = name == names.external_bootstrap(spec.name)
+            is_for_brokers = is_bootstrap or names.is_of_one_broker(spec.name, name)
             if is_for_brokers and name not in wanted and is_ours(service, spec):
-                if name == names.external_bootstrap(spec.name):
-                    # Where this Service was, there were routes.
+                if is_bootstrap:
+                    # Only a listener by routes has it.
                     await self._prune_routes(spec, frozenset())
                 await self._api.delete(SERVICE, spec.namespace, name, uid=uid_of(service))
 
@@ -279,9 +279,12 @@ class BrokerApplier:
             await self._prune_routes(spec, routes)
 
     async def _prune_routes(self, spec: BrokerSpec, wanted: frozenset[str]) -> None:
-        found = await self._api.list(
-            TLS_ROUTE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
-        )
+        try:
+            found = await self._api.list(
+                TLS_ROUTE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
+            )
+        except NotFoundError:
+            return  # Gateway API has been taken away, and its routes with it
         for route in found:
             if name_of(route) not in wanted and is_ours(route, spec):
                 await self._api.delete(TLS_ROUTE, spec.namespace, name_of(route), uid=uid_of(route))

@@ -55,7 +55,10 @@ class StoreApi:
             labels = one["metadata"].get("labels") or {}
             return (not key or labels.get(key) == value) and has_fields(one, field_selector)
 
-        return self._copied(self.store.list(kind, namespace or "", matches))
+        try:
+            return self._copied(self.store.list(kind, namespace or "", matches))
+        except Refused as refused:
+            raise _ERRORS[refused.code](str(refused), code=refused.code) from refused
 
     async def create(self, manifest: Object) -> Object:
         kind, namespace, name = _place(manifest)

@@ -479,21 +479,26 @@ def test_pods_mount_no_key_of_an_authority() -> None:
         assert "cluster-ca" not in str(pod["spec"]["volumes"])
 
 
-def test_a_gateway_that_is_not_wanted_any_more_leaves_no_route() -> None:
-    """SEC-87: nor the Service of any broker, to which they led."""
-    gateway = {
-        "type": "TLSRoute",
-        "advertisedHost": "b{id}.example.com",
-        "bootstrapHost": "kafka.example.com",
-        "gateway": {"name": "edge"},
-    }
-    world = settled(security={"enabled": True}, listeners={"external": gateway})
+GATEWAY = {
+    "type": "TLSRoute",
+    "advertisedHost": "b{id}.example.com",
+    "bootstrapHost": "kafka.example.com",
+    "gateway": {"name": "edge"},
+}
+
+
+@pytest.mark.parametrize("is_api_there", [True, False])
+def test_a_gateway_that_is_not_wanted_any_more_leaves_no_route(is_api_there: bool) -> None:
+    """SEC-87: nor the Service of any broker, to which they led; also after Gateway API has gone."""
+    world = settled(security={"enabled": True}, listeners={"external": GATEWAY})
     assert len(world.store.objects[TLS_ROUTE]) == 4
+    if not is_api_there:
+        del world.store.objects[TLS_ROUTE]
     ports = {"type": "NodePort", "advertisedHost": "node", "nodePortBase": 30094}
-    fields = dict.fromkeys(gateway) | ports
+    fields = dict.fromkeys(GATEWAY) | ports
     world.change({"spec": {"listeners": {"external": fields}}})
     asyncio.run(walk(world))
-    assert not world.store.objects[TLS_ROUTE]
+    assert not world.store.objects.get(TLS_ROUTE)
     services = [name for _, name in world.store.objects[SERVICE]]
     assert "demo-external-bootstrap" not in services
     assert "demo-external-2" in services
