@@ -188,6 +188,17 @@ def test_sizing_counts_with_the_figures_that_were_measured() -> None:
     assert f"were kept at a p99 of {latency.split(', ')[1]}." in sizing
 
 
+def test_the_reading_path_tells_how_long_its_files_are() -> None:
+    """A reader plans an evening by it."""
+    readme = TEXTS["README.md"]
+    told = re.findall(r"^\| `(\S+\.py)` \| (\d+) \|", readme, re.MULTILINE)
+    lines = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path, _ in told}
+    wrong = {path: lines[path] for path, count in told if abs(lines[path] - int(count)) > 30}
+    assert not wrong
+    assert f"These twelve files, some {round(sum(lines.values()), -3):,} lines" in readme
+    assert len(told) == 12
+
+
 @pytest.mark.parametrize("package", ["barnabas", "pyspark"])
 def test_the_checks_see_something(package: str) -> None:
     """A pattern that matches nothing would agree with everything."""
