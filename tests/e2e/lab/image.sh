@@ -1,7 +1,6 @@
 #!/bin/bash
 # image.sh NAME ARCHIVE BUILD-ARGUMENT...: build an image with buildah, on the lab's Debian, and
 # write it to the archive.
-# image.sh --oci NAME ARCHIVE BUILD-ARGUMENT...: the same as an archive of the Open Container Initiative.
 # image.sh --load ARCHIVE: import an archive on all nodes of the running cluster.
 # image.sh --tag NAME OTHER: another name for an image that all nodes have.
 set -euo pipefail
@@ -16,16 +15,11 @@ if [ "$1" = --tag ]; then
   done
   exit
 fi
-export_as=export_image
-if [ "$1" = --oci ]; then
-  export_as=export_oci_image
-  shift
-fi
 name=$1 archive=$2
 shift 2
 bd bud --quiet --layers --isolation chroot --build-arg BASE=localhost/debian:1 --tag "$name" "$@"
 mkdir -p "$(dirname "$archive")"
-$export_as "$name" "$archive.partial"
+export_image "$name" "$archive.partial"
 mv "$archive.partial" "$archive"
 # Earlier images of that name are of no use any more; their layers that this one shares stay.
 # awk and not grep: that there is no earlier image is no failure of the pipeline.

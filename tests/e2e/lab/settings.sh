@@ -30,12 +30,6 @@ export_image() {
   bd push --quiet "$1" "docker-archive:$2:$1"
 }
 
-# export_oci_image NAME ARCHIVE: the same in the OCI's layout, which every registry and runtime takes.
-export_oci_image() {
-  rm -f "$2"
-  bd push --quiet "$1" "oci-archive:$2:${1##*:}"
-}
-
 # load_image ARCHIVE: import it on every node, at the same time.
 load_image() {
   local number pids=()
