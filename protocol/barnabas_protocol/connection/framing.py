@@ -218,7 +218,7 @@ class FrameReceiver:
             self._rest = None
             self._source = self._shared
             self.position = self.end = 0
-        return self._large_filled + left
+        return self.held_bytes
 
     def clear(self) -> None:
         """Let go of everything that has arrived."""
