@@ -76,11 +76,12 @@ def check_tree(root: Path) -> None:
 
 
 def check_sources(archive: Path, tracked: Iterable[str]) -> None:
-    """Refuse an archive of the sources with a file that git does not keep.
+    """Refuse an archive of the sources that has not just the files that git keeps.
 
     What only this clone's or this person's settings of git ignore is in no list of changes.
     Raises: ReleaseError.
     """
+    tracked = list(tracked)
     kept = {_PACKAGE_INFORMATION, *tracked}
     with tarfile.open(archive) as files:
         names = [PurePosixPath(*PurePosixPath(file.name).parts[1:]) for file in files]
@@ -88,6 +89,10 @@ def check_sources(archive: Path, tracked: Iterable[str]) -> None:
     strangers = [str(name) for name in names if not kept & {str(name), *map(str, name.parents)}]
     if strangers:
         raise ReleaseError(f"in the archive of the sources, and not kept by git: {strangers[0]}")
+    there = {str(path) for name in names for path in (name, *name.parents)}
+    missing = [name for name in tracked if name not in there]
+    if missing:
+        raise ReleaseError(f"kept by git, and not in the archive of the sources: {missing[0]}")
 
 
 def write_checksums(folder: Path) -> Path:

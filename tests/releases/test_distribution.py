@@ -96,8 +96,11 @@ def test_what_is_not_committed_is_no_part_of_a_release(tmp_path: Path) -> None:
         check_tree(tmp_path)
 
 
-def test_the_sources_have_nothing_that_git_does_not_keep(tmp_path: Path) -> None:
-    """A file that this clone alone ignores is in no list of changes, and in the archive."""
+def test_the_sources_are_just_what_git_keeps(tmp_path: Path) -> None:
+    """A file that this clone alone ignores is in no list of changes, and in the archive.
+
+    A folder that a link of the tree leads to was in it by the link's name alone.
+    """
     archive = tmp_path / "barnabas-1.tar.gz"
 
     def pack(*names: str) -> None:
@@ -110,4 +113,7 @@ def test_the_sources_have_nothing_that_git_does_not_keep(tmp_path: Path) -> None
     check_sources(archive, tracked)
     pack("README.md", "client.properties")
     with pytest.raises(ReleaseError, match=r"client\.properties$"):
+        check_sources(archive, tracked)
+    pack("README.md")
+    with pytest.raises(ReleaseError, match=r"not in the archive of the sources: operator/crds$"):
         check_sources(archive, tracked)
