@@ -28,11 +28,7 @@ from barnabas_operator.kubernetes.objects import (
     name_of,
     namespace_of,
 )
-from barnabas_operator.security_spec import (
-    CLIENTS_PORT,
-    SECURE_REPLICATION_PORT,
-    SecurityPhase,
-)
+from barnabas_operator.security_spec import CLIENTS_PORT, SECURE_REPLICATION_PORT, SecurityPhase
 from barnabas_protocol.backoff import ExponentialBackoff
 
 KAFKA_PORT = 9092

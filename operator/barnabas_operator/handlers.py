@@ -26,12 +26,7 @@ from barnabas_operator.kubernetes.kinds import (
     USER,
     Kind,
 )
-from barnabas_operator.kubernetes.objects import (
-    BROKER_LABEL,
-    labels_of,
-    name_of,
-    namespace_of,
-)
+from barnabas_operator.kubernetes.objects import BROKER_LABEL, labels_of, name_of, namespace_of
 from barnabas_operator.metrics import OperatorMetrics
 from barnabas_operator.reconcile.broker_reference import (
     NamespacedName,

@@ -38,11 +38,7 @@ from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.handlers import WATCHED, EventHandlers, kopf_settings, registry_of
 from barnabas_operator.http_server import HttpServer
 from barnabas_operator.kubernetes.api import KubernetesError
-from barnabas_operator.kubernetes.connection import (
-    kopf_credentials,
-    load_configuration,
-    new_client,
-)
+from barnabas_operator.kubernetes.connection import kopf_credentials, load_configuration, new_client
 from barnabas_operator.kubernetes.dynamic_api import DynamicApi
 from barnabas_operator.kubernetes.leader_lease import LeaderLease, LeaseTimes
 from barnabas_operator.metrics import OperatorMetrics

@@ -17,25 +17,13 @@ from aiohttp import web
 from barnabas_client.errors import AuthorizationError, BarnabasError
 from barnabas_console.api.event_stream import EventStream
 from barnabas_console.api.request_body import json_object
-from barnabas_console.api.responses import (
-    ApiError,
-    denied,
-    json_response,
-    of_client,
-    rows_response,
-)
+from barnabas_console.api.responses import ApiError, denied, json_response, of_client, rows_response
 from barnabas_console.api.route_kinds import stream
 from barnabas_console.context import ConsoleContext
 from barnabas_console.kubernetes.api_reader import KubernetesError
 from barnabas_console.loop_slices import LoopSlices
 from barnabas_console.plans.acts import act_of
-from barnabas_console.plans.change import (
-    Change,
-    ChangeRequestError,
-    Draft,
-    ItemResult,
-    MovedError,
-)
+from barnabas_console.plans.change import Change, ChangeRequestError, Draft, ItemResult, MovedError
 from barnabas_console.plans.change_requests import Circumstances, change_of
 from barnabas_console.plans.declared import DeclaredTopic, declaring, kept, topic_of
 from barnabas_console.plans.plans import PLAN_MS, Plan, PlanGoneError, Plans, WrongWordsError

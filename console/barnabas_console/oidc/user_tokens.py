@@ -18,12 +18,7 @@ from typing import Final
 from barnabas_client.env import Clock
 from barnabas_client.errors import AuthenticationError, TimedOutError
 from barnabas_console.oidc.id_tokens import IdToken
-from barnabas_console.oidc.provider import (
-    LoginRefusedError,
-    Provider,
-    ProviderError,
-    TokenAnswer,
-)
+from barnabas_console.oidc.provider import LoginRefusedError, Provider, ProviderError, TokenAnswer
 
 AHEAD_MS: Final = 30_000
 """So long before its end a token is replaced, or a quarter of its life where that is less."""

@@ -14,11 +14,7 @@ from typing import Any
 
 from barnabas_operator.certificates.authority import Authority, read_authority
 from barnabas_operator.certificates.authority_change import HeldAuthority
-from barnabas_operator.certificates.pem import (
-    CertificateError,
-    certificate_text,
-    first_certificate,
-)
+from barnabas_operator.certificates.pem import CertificateError, certificate_text, first_certificate
 from barnabas_operator.conditions import timestamp
 
 BUNDLE = "bundle.crt"

@@ -14,12 +14,7 @@ from pathlib import Path
 from aiohttp import web
 
 from barnabas_operator.eviction.evictions import Evictions
-from barnabas_operator.eviction.review import (
-    ReviewError,
-    let_through,
-    read_review,
-    uid_of_request,
-)
+from barnabas_operator.eviction.review import ReviewError, let_through, read_review, uid_of_request
 from barnabas_operator.eviction.serving_certificate import ServingCertificate
 
 logger = logging.getLogger(__name__)

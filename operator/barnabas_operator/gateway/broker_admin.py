@@ -16,10 +16,7 @@ import aiohttp
 from barnabas_operator.gateway.client_access import ClientAccess
 from barnabas_operator.reconcile.broker.listener_plan import CERTIFICATES, CLIENTS, PLAIN
 from barnabas_operator.reconcile.broker.names import ADMIN_PORT
-from barnabas_operator.reconcile.broker.observed import (
-    ListenerTls,
-    ProcessView,
-)
+from barnabas_operator.reconcile.broker.observed import ListenerTls, ProcessView
 
 # A broker that does not answer in this time counts as silent; the next look is soon.
 TIMEOUT_SECONDS = 3.0

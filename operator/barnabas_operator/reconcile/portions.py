@@ -14,12 +14,7 @@ from typing import Any
 from barnabas_client.env import Clock
 from barnabas_operator.kubernetes.api import Object
 from barnabas_operator.kubernetes.kinds import BROKER, Kind
-from barnabas_operator.kubernetes.objects import (
-    is_going,
-    name_of,
-    resource_version_of,
-    uid_of,
-)
+from barnabas_operator.kubernetes.objects import is_going, name_of, resource_version_of, uid_of
 from barnabas_operator.reconcile.broker_reference import NamespacedName, what_resources_see
 from barnabas_operator.work.agenda import Agenda, Item
 from barnabas_operator.work.key import Key

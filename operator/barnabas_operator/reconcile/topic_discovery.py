@@ -17,12 +17,7 @@ from typing import Any
 
 from barnabas_operator.kubernetes.api import Object
 from barnabas_operator.kubernetes.kinds import TOPIC
-from barnabas_operator.kubernetes.objects import (
-    BROKER_LABEL,
-    annotations_of,
-    name_of,
-    namespace_of,
-)
+from barnabas_operator.kubernetes.objects import BROKER_LABEL, annotations_of, name_of, namespace_of
 from barnabas_operator.spec import DISCOVERED_LABEL, TopicSpec
 
 DISCOVER_ANNOTATION = "barnabas.dev/discover-topics"

@@ -12,12 +12,7 @@ from dataclasses import dataclass, field
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.configs import ConfigResource
 from barnabas_client.errors import BarnabasError, RetriableError
-from barnabas_operator.kubernetes.api import (
-    ConflictError,
-    KubernetesApi,
-    KubernetesError,
-    Object,
-)
+from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, KubernetesError, Object
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import TOPIC
 from barnabas_operator.kubernetes.objects import (
@@ -30,11 +25,7 @@ from barnabas_operator.kubernetes.objects import (
 )
 from barnabas_operator.reconcile import connection_secret
 from barnabas_operator.reconcile.connection_secret import SecretState
-from barnabas_operator.reconcile.topic_discovery import (
-    discover,
-    discovered_resource,
-    patterns_of,
-)
+from barnabas_operator.reconcile.topic_discovery import discover, discovered_resource, patterns_of
 from barnabas_operator.reconcile.topic_resources import TopicResource, read_topic
 from barnabas_operator.spec import DISCOVERED_LABEL
 from barnabas_operator.work.bounded import for_each, in_portions

@@ -26,13 +26,7 @@ from barnabas_operator.admin_pool import AdminPool, bootstrap_servers
 from barnabas_operator.conditions import Condition
 from barnabas_operator.gateway.kafka_topics import KafkaTopics
 from barnabas_operator.kubernetes.api import ConflictError, KubernetesApi, Object
-from barnabas_operator.kubernetes.objects import (
-    is_going,
-    is_paused,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from barnabas_operator.kubernetes.objects import is_going, is_paused, name_of, namespace_of, uid_of
 from barnabas_operator.reconcile.broker_reference import admits
 from barnabas_operator.reconcile.connection_secret import SecretState
 from barnabas_operator.reconcile.elsewhere import Elsewhere, NotAdmittedError, not_admitted
@@ -58,11 +52,7 @@ from barnabas_operator.reconcile.topic_resources import (
     read_topic,
     topic_of,
 )
-from barnabas_operator.reconcile.topic_state import (
-    CreateTopic,
-    DeleteTopic,
-    TopicPlan,
-)
+from barnabas_operator.reconcile.topic_state import CreateTopic, DeleteTopic, TopicPlan
 from barnabas_operator.reconcile.topic_status import (
     TopicFacts,
     is_moving,

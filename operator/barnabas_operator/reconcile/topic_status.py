@@ -17,12 +17,7 @@ from barnabas_operator.reconcile.connection_secret import SecretState
 from barnabas_operator.reconcile.rounding import rate_text, significant
 from barnabas_operator.reconcile.topic_plan import THROTTLE_KEYS, plan_topics
 from barnabas_operator.reconcile.topic_plan_text import step_summary
-from barnabas_operator.reconcile.topic_state import (
-    Finding,
-    ObservedCluster,
-    ObservedTopic,
-    Reason,
-)
+from barnabas_operator.reconcile.topic_state import Finding, ObservedCluster, ObservedTopic, Reason
 from barnabas_operator.spec import ADOPTED, MADE, TopicSpec
 from barnabas_protocol.settings.sizes import size_text
 

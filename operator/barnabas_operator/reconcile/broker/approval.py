@@ -12,11 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from barnabas_operator.broker_spec import BrokerSpec
-from barnabas_operator.reconcile.broker.observed import (
-    AnnouncedPlan,
-    CoveredNeed,
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import AnnouncedPlan, CoveredNeed, Observed
 from barnabas_operator.reconcile.broker.revision import digest, revision_of
 
 

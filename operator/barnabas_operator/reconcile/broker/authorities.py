@@ -54,11 +54,7 @@ from barnabas_operator.kubernetes.api import (
     Object,
 )
 from barnabas_operator.kubernetes.kinds import CERTIFICATE, SECRET
-from barnabas_operator.kubernetes.objects import (
-    annotations_of,
-    broker_labels,
-    owner_reference,
-)
+from barnabas_operator.kubernetes.objects import annotations_of, broker_labels, owner_reference
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.listener_plan import (
     ADMIN_TOKEN,
@@ -69,10 +65,7 @@ from barnabas_operator.reconcile.broker.listener_plan import (
     SECURE_REPLICATION,
     organization,
 )
-from barnabas_operator.reconcile.broker.observed import (
-    ListenerTls,
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import ListenerTls, Observed
 from barnabas_operator.reconcile.broker.ownership import is_ours, not_ours_text
 from barnabas_operator.security_spec import CertificateSource
 

@@ -48,10 +48,7 @@ from barnabas_operator.reconcile.broker.child_drift import (
 from barnabas_operator.reconcile.broker.children import render
 from barnabas_operator.reconcile.broker.claim_plan import DropClaim
 from barnabas_operator.reconcile.broker.drain_request import DRAIN_REQUESTED_ANNOTATION
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-    PodView,
-)
+from barnabas_operator.reconcile.broker.observed import Observed, PodView
 from barnabas_operator.reconcile.broker.ownership import is_ours, not_ours_text
 from barnabas_operator.reconcile.broker.pod_reading import DECOMMISSIONED_ANNOTATION, read_pod
 from barnabas_operator.reconcile.broker.roll_plan import Restart

@@ -20,11 +20,7 @@ from barnabas_operator.reconcile.broker.claim_plan import ClaimPlan, plan_claims
 from barnabas_operator.reconcile.broker.isr_gate import named, unguarded
 from barnabas_operator.reconcile.broker.live_config_plan import LiveConfigPlan, plan_live_config
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance, members_warning
-from barnabas_operator.reconcile.broker.observed import (
-    AnnouncedPlan,
-    Observed,
-    PodView,
-)
+from barnabas_operator.reconcile.broker.observed import AnnouncedPlan, Observed, PodView
 from barnabas_operator.reconcile.broker.properties import SIZE_FACTORS, size_defaults
 from barnabas_operator.reconcile.broker.revision import (
     ASKED_FOR,
@@ -38,11 +34,7 @@ from barnabas_operator.reconcile.broker.revision import (
 from barnabas_operator.reconcile.broker.roll_plan import RollPlan, plan_roll, restart_in_flight
 from barnabas_operator.reconcile.broker.scale_plan import ScalePlan, plan_scale
 from barnabas_operator.reconcile.broker.security_report import SecurityReport
-from barnabas_operator.reconcile.broker.storage_plan import (
-    StoragePlan,
-    going_claims,
-    plan_storage,
-)
+from barnabas_operator.reconcile.broker.storage_plan import StoragePlan, going_claims, plan_storage
 
 _OWN_ANNOTATIONS = (REVISION_ANNOTATION, CONFIG_ANNOTATION)
 

@@ -48,11 +48,7 @@ from barnabas_operator.reconcile.broker.broker_observe import (
     Clusters,
     Processes,
 )
-from barnabas_operator.reconcile.broker.broker_plan import (
-    BrokerPlan,
-    forgotten_drains,
-    plan_broker,
-)
+from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan, forgotten_drains, plan_broker
 from barnabas_operator.reconcile.broker.broker_status import (
     DISK_GUARD,
     DISKS_FULL,
@@ -62,9 +58,7 @@ from barnabas_operator.reconcile.broker.broker_status import (
 )
 from barnabas_operator.reconcile.broker.elsewhere_status import elsewhere_status, refused_status
 from barnabas_operator.reconcile.broker.idle_look import ChangesOf, IdleBrokers
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.reconcile.broker.security_report import (
     SecurityReport,
     phased,

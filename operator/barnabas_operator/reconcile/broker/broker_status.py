@@ -33,12 +33,7 @@ from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.eviction_gate import eviction_hindrance
 from barnabas_operator.reconcile.broker.isr_gate import may_go
 from barnabas_operator.reconcile.broker.listener_plan import ListenerPlan
-from barnabas_operator.reconcile.broker.observed import (
-    InFlight,
-    Observed,
-    PodView,
-    Remembered,
-)
+from barnabas_operator.reconcile.broker.observed import InFlight, Observed, PodView, Remembered
 
 DISK_GUARD = "DiskGuard"
 DISKS_FULL = "DisksFillUp"

@@ -19,10 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from barnabas_operator.broker_spec import BrokerSpec
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-    VolumeView,
-)
+from barnabas_operator.reconcile.broker.observed import Observed, VolumeView
 from barnabas_operator.reconcile.broker.scale_plan import ScalePlan
 from barnabas_operator.reconcile.broker.storage_plan import StoragePlan
 

@@ -11,10 +11,7 @@ from typing import Final
 from barnabas_client.admin.values.cluster import QuorumDescription
 from barnabas_client.admin.values.partitions import Reassignment
 from barnabas_client.admin.values.topics import PartitionDescription, TopicDescription
-from barnabas_operator.reconcile.broker.cluster_state import (
-    MetadataMembers,
-    PartitionView,
-)
+from barnabas_operator.reconcile.broker.cluster_state import MetadataMembers, PartitionView
 from barnabas_protocol.ids import TopicPartition
 
 # A member asks for records twice a second; the brokers, too, take three for the sign of an absence.

@@ -15,9 +15,7 @@ from barnabas_operator.conditions import merged_manifests, ready, reconciling, w
 from barnabas_operator.reconcile.broker.broker_status import cluster_fields
 from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.isr_gate import may_go
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.reconcile.elsewhere import NotAdmittedError, not_admitted
 
 

@@ -17,10 +17,7 @@ from enum import StrEnum
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.drain_request import DrainRequest
 from barnabas_operator.reconcile.broker.isr_gate import hindrance
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-    PodView,
-)
+from barnabas_operator.reconcile.broker.observed import Observed, PodView
 from barnabas_operator.reconcile.broker.roll_plan import restart_in_flight, takes_part, unready
 from barnabas_operator.reconcile.broker.storage_plan import claim_hindrance
 

@@ -19,9 +19,7 @@ from barnabas_client.env import Clock
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.kubernetes.api import Object
 from barnabas_operator.reconcile.broker.broker_plan import BrokerPlan
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.reconcile.broker_reference import NamespacedName
 from barnabas_operator.work.key import Key
 

@@ -21,9 +21,7 @@ from typing import Final
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.cluster_state import BrokerSettings
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.reconcile.broker.properties import size_defaults
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"

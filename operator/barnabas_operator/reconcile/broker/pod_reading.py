@@ -23,11 +23,7 @@ from barnabas_operator.reconcile.broker.drain_request import (
     DRAIN_REQUESTED_ANNOTATION,
     read_request,
 )
-from barnabas_operator.reconcile.broker.observed import (
-    PodView,
-    SetView,
-    VolumeView,
-)
+from barnabas_operator.reconcile.broker.observed import PodView, SetView, VolumeView
 from barnabas_operator.reconcile.broker.revision import (
     CONFIG_ANNOTATION,
     REVISION_ANNOTATION,

@@ -23,11 +23,7 @@ from barnabas_operator.reconcile.broker.listener_plan import (
     TLS_PATH,
     ListenerPlan,
 )
-from barnabas_operator.reconcile.broker.properties import (
-    SHARED_FILE,
-    needs_own_files,
-    own_file,
-)
+from barnabas_operator.reconcile.broker.properties import SHARED_FILE, needs_own_files, own_file
 from barnabas_operator.reconcile.broker.revision import revision_annotations
 from barnabas_operator.reconcile.broker.strategic_merge import merged
 from barnabas_operator.security_spec import SecurityPhase

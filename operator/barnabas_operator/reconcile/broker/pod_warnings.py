@@ -12,9 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from barnabas_operator.kubernetes.api import Object
-from barnabas_operator.reconcile.broker.observed import (
-    PodView,
-)
+from barnabas_operator.reconcile.broker.observed import PodView
 
 # Of pods: what keeps containers from being made. Others, such as a probe that fails for now, come
 # and go with every start.

@@ -32,11 +32,7 @@ from datetime import datetime
 from barnabas_operator.broker_spec import BrokerSpec, UpdatePolicy
 from barnabas_operator.reconcile.broker.cluster_state import ClusterView
 from barnabas_operator.reconcile.broker.isr_gate import hindrance, named, not_caught_up
-from barnabas_operator.reconcile.broker.observed import (
-    InFlight,
-    Observed,
-    PodView,
-)
+from barnabas_operator.reconcile.broker.observed import InFlight, Observed, PodView
 from barnabas_operator.reconcile.broker.revision import ASKED_FOR, PARKED
 from barnabas_operator.reconcile.broker.storage_plan import claim_hindrance
 

@@ -22,9 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.cluster_state import ClusterView, PartitionView
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-)
+from barnabas_operator.reconcile.broker.observed import Observed
 from barnabas_operator.reconcile.broker.roll_plan import unready
 from barnabas_protocol.ids import TopicPartition
 

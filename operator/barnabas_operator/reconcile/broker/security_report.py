@@ -14,12 +14,7 @@ from typing import Any
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.conditions import Condition, holding, timestamp
 from barnabas_operator.reconcile.broker.authorities import Authorities
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-    PodView,
-    ProcessView,
-    SetView,
-)
+from barnabas_operator.reconcile.broker.observed import Observed, PodView, ProcessView, SetView
 from barnabas_operator.reconcile.broker.revision import revision_of
 from barnabas_operator.reconcile.broker.security_phase import (
     PhaseFacts,

@@ -24,19 +24,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from barnabas_operator.broker_spec import (
-    REPLACE_DISK_ANNOTATION,
-    BrokerSpec,
-    Volume,
-)
+from barnabas_operator.broker_spec import REPLACE_DISK_ANNOTATION, BrokerSpec, Volume
 from barnabas_operator.kubernetes.quantity import quantity_text
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.isr_gate import named
 from barnabas_operator.reconcile.broker.members_gate import members_hindrance
-from barnabas_operator.reconcile.broker.observed import (
-    Observed,
-    VolumeView,
-)
+from barnabas_operator.reconcile.broker.observed import Observed, VolumeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

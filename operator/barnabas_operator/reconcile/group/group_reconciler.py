@@ -44,11 +44,7 @@ from barnabas_operator.kubernetes.objects import (
 from barnabas_operator.kubernetes.status_write import write_status
 from barnabas_operator.reconcile.elsewhere import NOT_ADMITTED, Elsewhere, NotAdmittedError
 from barnabas_operator.reconcile.group.discovery import GroupDiscovery, glob_of
-from barnabas_operator.reconcile.group.group_apply import (
-    GroupGateway,
-    question_of,
-    resume,
-)
+from barnabas_operator.reconcile.group.group_apply import GroupGateway, question_of, resume
 from barnabas_operator.reconcile.group.group_claims import Claims, claims_on
 from barnabas_operator.reconcile.group.group_plan import owners
 from barnabas_operator.reconcile.group.group_record import read_operations

@@ -71,11 +71,7 @@ from barnabas_operator.reconcile.user.user_plan import (
     plan_removal,
     plan_user,
 )
-from barnabas_operator.reconcile.user.user_status import (
-    UserFacts,
-    status_of_refused,
-    user_status,
-)
+from barnabas_operator.reconcile.user.user_status import UserFacts, status_of_refused, user_status
 from barnabas_operator.settings import OperatorSettings
 from barnabas_operator.spec import SpecError
 from barnabas_operator.user_spec import UserSpec, former_name_of, principal_name_of
