@@ -12,7 +12,8 @@ from tests.support.in_process_broker import eventually, running_broker
 from tests.support.memory_authorizer import MemoryAuthorizer
 from tests.support.message_codes import codes_of
 from tests.support.raw_client import RawClient
-from tests.support.rights_cases import CASES, Case, Named
+from tests.support.rights_cases import CASES, Case
+from tests.support.rights_requests import Named
 from tests.support.transactional_client import TransactionalClient
 
 Work = Callable[[MemoryAuthorizer, RawClient, Named], Awaitable[None]]

@@ -31,7 +31,8 @@ from tests.broker.share_member import create_topic
 from tests.support.in_process_broker import eventually
 from tests.support.memory_authorizer import Given, MemoryAuthorizer, to_cluster
 from tests.support.raw_client import RawClient
-from tests.support.rights_cases import CASES, MEMBER, Named
+from tests.support.rights_cases import CASES
+from tests.support.rights_requests import MEMBER, Named
 from tests.support.transactional_client import TransactionalClient
 
 DESCRIBE, READ = AclOperation.DESCRIBE, AclOperation.READ

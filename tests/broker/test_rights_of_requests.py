@@ -18,7 +18,8 @@ from tests.broker.rights_world import with_named
 from tests.support.memory_authorizer import Given, MemoryAuthorizer
 from tests.support.message_codes import refusals_of
 from tests.support.raw_client import RawClient
-from tests.support.rights_cases import CASES, Case, Named
+from tests.support.rights_cases import CASES, Case
+from tests.support.rights_requests import Named
 
 # Needs other rights to what is not there: `handlers/test_admin_rights.py`.
 OF_ITS_OWN = frozenset((ApiKey.DELETE_TOPICS,))

@@ -43,7 +43,8 @@ from tests.support.known_principals import connected_as
 from tests.support.memory_authorizer import Given, to_cluster
 from tests.support.message_codes import refusals_of
 from tests.support.raw_client import RawClient
-from tests.support.rights_cases import CASES, Case, Named
+from tests.support.rights_cases import CASES, Case
+from tests.support.rights_requests import Named
 from tests.support.transactional_client import TransactionalClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
