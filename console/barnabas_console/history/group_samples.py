@@ -21,6 +21,7 @@ from barnabas_protocol.ids import TopicPartition
 
 #: After so many the loop goes on: a thousand at once would hold it.
 _GROUPS_PER_SLICE: Final = 50
+_PLACES_PER_SLICE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,16 @@ class GroupSamples:
     ) -> dict[str, GroupSample]:
         """Remember a look at all groups. `now_ms` is the monotonic clock's."""
         places: dict[TopicPartition, int] = {}
-        for group in groups.values():
+        for number, group in enumerate(groups.values()):
+            if number % _GROUPS_PER_SLICE == 0:
+                await asyncio.sleep(0)
             for place in group.places:
                 end = group.ends.get(place)
                 if end is not None:
                     places[place] = end
-        for place, end in places.items():
+        for number, (place, end) in enumerate(places.items()):
+            if number % _PLACES_PER_SLICE == 0:
+                await asyncio.sleep(0)
             self.ends.add(place, end, wall_ms)
         self.ends.forget_others(places.keys())
         self._watch.forget_others(groups.keys())

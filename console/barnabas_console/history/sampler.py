@@ -14,6 +14,7 @@ one is taken all the same; all that is kept is bounded.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -48,6 +49,7 @@ from barnabas_console.history.series import SeriesStore
 from barnabas_console.history.setting_looks import Settings, call_count, look_at_settings
 from barnabas_console.history.timeline import ClusterChange, Timeline
 from barnabas_console.history.topic_traffic import TopicTraffic
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -152,17 +154,10 @@ class Sampler:
         admin = await self._started()
         await self._look_at_cluster(admin)
         groups = await look_at_groups(admin, await admin.groups.list())
-        ends = await self._ends(admin, groups.values())
-        starts = await self._starts_of(admin, groups.values())
-        groups = {
-            group_id: replace(
-                group,
-                starts=starts,
-                ends=ends,
-                leaderless=self.traffic.leaderless(group.places),
-            )
-            for group_id, group in groups.items()
-        }
+        places = await self._places_of(groups.values())
+        ends = await self._ends(admin, places)
+        starts = await self._starts_of(admin, places)
+        groups = await self._with_offsets(groups, starts, ends)
         groups = await self._with_transactions(admin, groups)
         await self._look_up_records(admin, groups.values())
         bytes_by_broker = await self._look_at_bytes(admin)
@@ -172,8 +167,8 @@ class Sampler:
             now_ms=self._clock.monotonic_ms(),
             wall_ms=self._clock.wall_ms(),
         )
-        self._note_groups(samples)
-        self._record(samples, bytes_by_broker)
+        await self._note_groups(samples)
+        await self._record(samples, bytes_by_broker)
         for news in self._beside:
             self.timeline.add(await news(), self._clock.wall_ms())
         self.looked_at_ms = self._clock.wall_ms()
@@ -272,27 +267,52 @@ class Sampler:
 
     # ---- offsets -------------------------------------------------------------------------------
 
+    async def _places_of(self, groups: Iterable[GroupObservation]) -> set[TopicPartition]:
+        """All that groups read."""
+        slices = LoopSlices(self._clock)
+        places: set[TopicPartition] = set()
+        for group in groups:
+            await slices.pause_if_due()
+            places.update(group.places)
+        return places
+
+    async def _with_offsets(
+        self,
+        groups: Mapping[str, GroupObservation],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[str, GroupObservation]:
+        """The groups, and what there is to read for them."""
+        slices = LoopSlices(self._clock)
+        found = {}
+        for group_id, group in groups.items():
+            await slices.pause_if_due()
+            leaderless = self.traffic.leaderless(group.places)
+            found[group_id] = replace(group, starts=starts, ends=ends, leaderless=leaderless)
+        return found
+
     async def _ends(
-        self, admin: Admin, groups: Collection[GroupObservation]
+        self, admin: Admin, of_groups: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The ends of what groups read, of what is watched, and of some others in their turn."""
         watched = [name for kind, name in self._watched if kind == "topic"]
-        read = {place.topic for group in groups for place in group.places}
-        places = self.traffic.next_partitions([*watched, *sorted(read)], ENDS_PER_LOOK)
+        read = sorted({place.topic for place in of_groups})
+        await asyncio.sleep(0)  # the next takes some milliseconds of ten thousand topics
+        places = self.traffic.next_partitions([*watched, *read], ENDS_PER_LOOK)
         ends = await self._paced(admin, places, OffsetSpec.LATEST)
+        await asyncio.sleep(0)
         self.traffic.read(ends, self._clock.monotonic_ms())
-        of_groups = {place for group in groups for place in group.places}
+        await asyncio.sleep(0)
         # Of more than a look reads, the last ones that were told.
         kept = {place: end for place, end in self._ends_before.items() if place in of_groups}
         self._ends_before = {**kept, **{p: end for p, end in ends.items() if p in of_groups}}
         return self._ends_before
 
     async def _starts_of(
-        self, admin: Admin, groups: Iterable[GroupObservation]
+        self, admin: Admin, places: set[TopicPartition]
     ) -> dict[TopicPartition, int]:
         """The first offsets of what groups read; they move seldom."""
         now_ms = self._clock.monotonic_ms()
-        places = {place for group in groups for place in group.places}
         is_due = self._read_starts_ms is None or now_ms - self._read_starts_ms >= _STARTS_MS
         new = places - self._starts.keys()
         wanted = sorted(places if is_due else new)[:ENDS_PER_LOOK]
@@ -321,17 +341,14 @@ class Sampler:
         self, admin: Admin, groups: dict[str, GroupObservation]
     ) -> dict[str, GroupObservation]:
         """With the transactions that hold back groups which have not moved since the last look."""
-        held = [
-            group_id
-            for group_id, group in groups.items()
-            if (before := self.groups.by_id.get(group_id)) is not None
-            and any(
-                before.group.committed.get(place) == group.committed.get(place)
-                for place, lag in group.lags.items()
-                if lag
-            )
-        ][:_TRANSACTION_LOOKS_MAX]
-        for group_id in held:
+        slices = LoopSlices(self._clock)
+        held: list[str] = []
+        for group_id, group in groups.items():
+            await slices.pause_if_due()
+            before = self.groups.by_id.get(group_id)
+            if before is not None and _stands(before.group, group):
+                held.append(group_id)
+        for group_id in held[:_TRANSACTION_LOOKS_MAX]:
             groups[group_id] = await with_open_transactions(admin, groups[group_id])
         return groups
 
@@ -340,7 +357,9 @@ class Sampler:
         wall_ms = self._clock.wall_ms()
         wanted: dict[TopicPartition, int] = {}
         needed: set[tuple[TopicPartition, int]] = set()
+        slices = LoopSlices(self._clock)
         for group in groups:
+            await slices.pause_if_due()
             by_ends = self.groups.lag_ms(group, wall_ms)
             for place, lag in group.lags.items():
                 if not lag or place in by_ends or place not in group.committed:
@@ -366,34 +385,43 @@ class Sampler:
 
     # ---- what is kept --------------------------------------------------------------------------
 
-    def _note_groups(self, samples: Mapping[str, GroupSample]) -> None:
-        seen = {
-            group_id: SeenGroup.of(sample.group, sample.finding)
-            for group_id, sample in samples.items()
-        }
+    async def _note_groups(self, samples: Mapping[str, GroupSample]) -> None:
+        slices = LoopSlices(self._clock)
+        seen = {}
+        for group_id, sample in samples.items():
+            await slices.pause_if_due()
+            seen[group_id] = SeenGroup.of(sample.group, sample.finding)
+        await asyncio.sleep(0)
         if self._seen_groups is not None:
             changes = group_changes(self._seen_groups, seen)
             self.timeline.add(changes, self._clock.wall_ms())
         self._seen_groups = seen
 
-    def _record(
+    async def _record(
         self, samples: Mapping[str, GroupSample], bytes_by_broker: Mapping[int, ByteRate]
     ) -> None:
+        # Each takes some milliseconds of ten thousand topics, or of a thousand groups.
+        await asyncio.sleep(0)
+        rates = self.traffic.rates()
+        await asyncio.sleep(0)
+        busiest = heapq.nsmallest(TOPIC_SERIES_MAX, rates, key=lambda name: (-rates[name], name))
+        await asyncio.sleep(0)
+        rates_of_leaders = self.traffic.rates_of_leaders()
+        recorded_groups = self._recorded_groups(samples)
+        await asyncio.sleep(0)
         # Not before all is known: a slot that is open and empty would be read as a gap.
         self.series.begin(self._clock.wall_ms())
-        rates = self.traffic.rates()
         self.series.record("cluster:arriving:", sum(rates.values()) if rates else None)
         reading = [one.movement.reading_now for one in samples.values()]
         known = [rate for rate in reading if rate is not None]
         self.series.record("cluster:reading:", sum(known) if known else None)
         self._record_bytes(bytes_by_broker)
-        for node_id, rate in self.traffic.rates_of_leaders().items():
+        for node_id, rate in rates_of_leaders.items():
             self.series.record(f"broker:arriving:{node_id}", rate)
         watched = [name for kind, name in self._watched if kind == "topic"]
-        busiest = sorted(rates, key=lambda name: (-rates[name], name))[:TOPIC_SERIES_MAX]
         for name in dict.fromkeys([*busiest, *watched]):
             self.series.record(f"topic:arriving:{name}", rates.get(name))
-        for group_id in self._recorded_groups(samples):
+        for group_id in recorded_groups:
             sample = samples[group_id]
             self.series.record(f"group:lag:{group_id}", sample.lag)
             self.series.record(f"group:lag_seconds:{group_id}", sample.lag_seconds)
@@ -424,6 +452,15 @@ async def _described(admin: Admin) -> ClusterDescription:
         return await admin.cluster.describe(include_fenced_brokers=True)
     except UnsupportedError:
         return await admin.cluster.describe()
+
+
+def _stands(before: GroupObservation, now: GroupObservation) -> bool:
+    """Whether a group has records to read of a partition in which it has not moved."""
+    return any(
+        before.committed.get(place) == now.committed.get(place)
+        for place, lag in now.lags.items()
+        if lag
+    )
 
 
 async def _metadata_end(admin: Admin) -> int | None:
