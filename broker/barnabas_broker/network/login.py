@@ -291,10 +291,10 @@ class Login:
         Raises: ParseError; the connection is to be closed then.
         """
         authenticator, now_ms = self._authenticator, self._stage.clock.monotonic_ms()
+        self._check_size(in_flight.frame)
         if authenticator.takes_bare_tokens:
             self._follow(in_flight, authenticator.receive_token(bytes(in_flight.frame), now_ms))
             return
-        self._check_size(in_flight.frame)
         header = codec.read_request_header(in_flight.frame)
         key, version = header.api_key, header.api_version
         in_flight.api_key, in_flight.api_version = key, version
@@ -311,12 +311,17 @@ class Login:
                 self._session.dispatch_before_login(in_flight)
 
     def _check_size(self, frame: memoryview) -> None:
-        """Raises: ParseError for what no client sends that wants to log in."""
-        if len(frame) <= SMALL_BYTES_MAX or self._authenticator.is_authenticated:
+        """Raises: ParseError for what no client sends that wants to log in, or logs in again."""
+        size, authenticator = len(frame), self._authenticator
+        if size <= SMALL_BYTES_MAX:
             return
-        key = int.from_bytes(frame[:2], signed=True)
-        if key != ApiKey.SASL_AUTHENTICATE:
-            raise ParseError(f"api {key} with {len(frame)} bytes before log-in")
+        is_bare = authenticator.takes_bare_tokens
+        key = ApiKey.SASL_AUTHENTICATE if is_bare else int.from_bytes(frame[:2], signed=True)
+        # Whoever has logged in may send larger frames, but none to log in again by.
+        if key in _OWN_KEYS and size > self._stage.settings.receive_bytes_max:
+            raise ParseError(f"{size} bytes of a log-in")
+        if key != ApiKey.SASL_AUTHENTICATE and not authenticator.is_authenticated:
+            raise ParseError(f"api {key} with {size} bytes before log-in")
 
     def _exchanged(self, in_flight: LoginRequest, position: int, now_ms: int) -> _Step:
         """What comes of a SaslHandshake or SaslAuthenticate. Raises: ParseError."""

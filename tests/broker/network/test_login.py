@@ -337,6 +337,25 @@ def test_logging_in_again_has_a_deadline() -> None:
     on_bench(work, timeout_ms=2_000)
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_tokens_of_who_logs_in_again_are_no_larger(version: int) -> None:
+    """SEC-8: frames of a hundred megabytes are for records; a token was copied before it was
+    refused."""
+
+    async def work(bench: LoginBench) -> None:
+        client = await bench.connect()
+        await log_in(client, "alice", "right")
+        await asyncio.sleep(1.5)
+        await handshake(client, "SCRAM-SHA-512", version)
+        token = bytes(bench.stage.settings.receive_bytes_max)
+        client.send(token + b"x" if version == 0 else authenticate_frame(token))
+        await client.closed()
+        assert client.data == b""
+        assert bench.metrics.closed == {"malformed-request": 1}
+
+    on_bench(work)
+
+
 @pytest.mark.parametrize("is_again", [False, True])
 @pytest.mark.parametrize("now_stored", [(), (credential("alice", "other"),)])
 def test_an_exchange_that_is_held_back_keeps_no_credential(
