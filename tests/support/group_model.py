@@ -189,6 +189,7 @@ class GroupModel:
         session_ms: int = 10_000,
         rebalance_ms: int = 60_000,
         client: str = "client",
+        host: str = "/127.0.0.1",
     ) -> Ticket:
         ticket = Ticket()
         request = JoinGroupRequest(
@@ -203,7 +204,7 @@ class GroupModel:
                 for name, metadata in protocols
             ],
         )
-        context = RequestContext(client, "/127.0.0.1", version)
+        context = RequestContext(client, host, version)
         result = self._run(lambda: self.shard.join(request, context, self.now, ticket))
         assert result.reply is None
         return ticket

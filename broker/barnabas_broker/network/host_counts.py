@@ -10,11 +10,14 @@ IPV6_PREFIX_BITS: Final = 64
 
 
 def owner_of(host: str) -> str:
-    """What addresses of one owner have in common; what is no IPv6 address stays as it is."""
+    """What addresses of one owner have in common; what is no IPv6 address stays as it is.
+
+    An address may begin with a slash, as those of members of groups do.
+    """
     if ":" not in host:
         return host
     try:
-        number = int(ipaddress.IPv6Address(host.partition("%")[0]))
+        number = int(ipaddress.IPv6Address(host.removeprefix("/").partition("%")[0]))
     except ValueError:
         return host
     free_bits = 128 - IPV6_PREFIX_BITS

@@ -30,6 +30,7 @@ from barnabas_broker.coordinator.group.members import (
     remembered_size,
     sync_error,
 )
+from barnabas_broker.network.host_counts import owner_of
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -96,8 +97,8 @@ class ClassicGroup:
     def __init__(self, group_id: str, owner_host: str = "") -> None:
         self.group_id = group_id
         # From where it was made; empty for one that was loaded.
-        self.owner_host = owner_host
-        self.memory = GroupMemory(group_id, owner_host)
+        self.owner_host = owner_of(owner_host)
+        self.memory = GroupMemory(group_id, self.owner_host)
         # Of all protocols of all members.
         self.metadata_bytes = 0
         self.state = GroupState.EMPTY

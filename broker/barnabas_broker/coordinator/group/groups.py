@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from barnabas_broker.coordinator.group.classic import ClassicGroup, GroupState
 from barnabas_broker.coordinator.group.group_memory import BrokerGroupMemory, GroupMemory
 from barnabas_broker.coordinator.runtime.journal import UndoJournal
+from barnabas_broker.network.host_counts import owner_of
 from barnabas_protocol.errors import ErrorCode
 
 
@@ -24,6 +25,7 @@ class OwnedGroup(Protocol):
 
     group_id: str
     owner_host: str
+    """The address that it was made from, of IPv6 the network (`owner_of`)."""
     memory: GroupMemory
 
 
@@ -47,7 +49,8 @@ class GroupQuota:
 
     def has_room(self, host: str) -> bool:
         """Whether a client of that host may make another group."""
-        return self.count < self._groups_max and self._by_host[host] < self._groups_per_host_max
+        of_owner = self._by_host[owner_of(host)]
+        return self.count < self._groups_max and of_owner < self._groups_per_host_max
 
     def added(self, group: OwnedGroup) -> None:
         """One more group."""

@@ -40,6 +40,19 @@ def test_groups_of_one_host_and_in_all_are_bounded() -> None:
     assert set(model.shard.groups) == {"a", "b", "d"}
 
 
+def test_one_network_of_ipv6_is_one_host() -> None:
+    """A machine has as many addresses as it likes; each had room for as many groups as a host."""
+    model = GroupModel(groups_per_host_max=2, groups_bytes_per_host_max=4 * MEMBER_BYTES)
+    for number in range(2):
+        joined = model.join(group=f"g{number}", host=f"/2001:db8::{number}")
+        assert joined.error is ErrorCode.NONE
+    refused = ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert model.join(group="g2", host="/2001:db8::2").error is refused
+    assert model.join(group="g2", host="/2001:db8:0:1::2").error is ErrorCode.NONE
+    assert model.join(group="g0", host="/2001:db8::3", version=4).error is not refused
+    assert model.join(group="g1", host="/2001:db8::4", version=4).error is refused
+
+
 def test_idle_groups_go_when_there_is_no_room() -> None:
     """Empty ones without offsets, long before their time; others stay."""
     model = GroupModel(groups_max=2)

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeVar
 from barnabas_broker.coordinator.group.consumer.assignors.group_spec import NOTHING, Assignment
 from barnabas_broker.coordinator.group.consumer.member import ConsumerMember, MemberState
 from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES, GroupMemory
+from barnabas_broker.network.host_counts import owner_of
 from barnabas_protocol.consumer_protocol import PROTOCOL_TYPE
 
 V = TypeVar("V")
@@ -53,8 +54,8 @@ class ConsumerGroup:
     def __init__(self, group_id: str, owner_host: str = "") -> None:
         self.group_id = group_id
         # From where it was made; empty for one that was loaded.
-        self.owner_host = owner_host
-        self.memory = GroupMemory(group_id, owner_host)
+        self.owner_host = owner_of(owner_host)
+        self.memory = GroupMemory(group_id, self.owner_host)
         self.group_epoch = 0
         self.metadata_hash = 0
         self.assignment_epoch = 0

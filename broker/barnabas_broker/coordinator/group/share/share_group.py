@@ -19,6 +19,7 @@ from barnabas_broker.coordinator.group.consumer.assignors.group_spec import NOTH
 from barnabas_broker.coordinator.group.group_memory import MEMBER_BYTES, GroupMemory
 from barnabas_broker.coordinator.group.share.member import ShareMember
 from barnabas_broker.coordinator.group.share.partition_states import PartitionStates
+from barnabas_broker.network.host_counts import owner_of
 
 PROTOCOL_TYPE: Final = "share"
 
@@ -39,8 +40,8 @@ class ShareGroup:
     def __init__(self, group_id: str, owner_host: str = "") -> None:
         self.group_id = group_id
         # From where it was made; empty for one that was loaded.
-        self.owner_host = owner_host
-        self.memory = GroupMemory(group_id, owner_host)
+        self.owner_host = owner_of(owner_host)
+        self.memory = GroupMemory(group_id, self.owner_host)
         self.group_epoch = 0
         self.metadata_hash = 0
         self.assignment_epoch = 0
