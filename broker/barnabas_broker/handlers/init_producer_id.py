@@ -29,7 +29,9 @@ async def handle(
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST)  # both or neither
     if request.transactional_id is not None:
-        return await services.transactions.init_producer_id(request, in_flight.api_version)
+        return await services.transactions.init_producer_id(
+            request, in_flight.api_version, in_flight.host
+        )
     producer_id = await services.producer_ids.take()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

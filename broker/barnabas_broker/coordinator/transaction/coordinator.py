@@ -133,9 +133,9 @@ class TransactionCoordinator:
     # ---- requests ------------------------------------------------------------------------------
 
     async def init_producer_id(
-        self, request: InitProducerIdRequest, api_version: int
+        self, request: InitProducerIdRequest, api_version: int, host: str = ""
     ) -> InitProducerIdResponse:
-        """Give a producer the epoch that fences the one before it (TXN-2)."""
+        """Give a producer on a host the epoch that fences the one before it (TXN-2)."""
         transactional_id = request.transactional_id
         expected = Producer(request.producer_id, request.producer_epoch)
         timeout_ms = request.transaction_timeout_ms
@@ -145,7 +145,7 @@ class TransactionCoordinator:
         ) -> Result[Outcome]:
             assert transactional_id is not None
             return shard.init_producer(
-                transactional_id, timeout_ms, expected, fresh_producer_id, now
+                transactional_id, timeout_ms, expected, fresh_producer_id, now, host
             )
 
         try:

@@ -27,6 +27,11 @@ from barnabas_broker.coordinator.runtime.shard import (
     no_change,
 )
 from barnabas_broker.coordinator.runtime.timers import ShardTimers
+from barnabas_broker.coordinator.transaction.holdings import (
+    PARTITIONS_FEW,
+    Holdings,
+    ShardHoldings,
+)
 from barnabas_broker.coordinator.transaction.records import (
     read_key,
     read_transaction,
@@ -76,8 +81,11 @@ class TransactionSettings:
     timeouts_interval_ms: int = 10_000
     expiration_ms: int = 7 * 24 * 60 * 60 * 1000
     expiry_interval_ms: int = 60 * 60 * 1000
-    # Kafka bounds neither; each id takes a few hundred bytes of memory.
+    # Kafka bounds none of them; an id takes a kilobyte of memory, a partition 100 bytes.
     ids_max: int = 200_000
+    ids_per_host_max: int = 40_000
+    partitions_max: int = 1_000_000
+    partitions_per_host_max: int = 200_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> TransactionSettings:
@@ -144,6 +152,7 @@ class ShardContext:
     markers: Markers
     transaction_version: Callable[[], int]
     metrics: TransactionMetrics = field(default_factory=TransactionMetrics)
+    holdings: Holdings = field(default_factory=Holdings)
 
 
 def _may_begin(known: Transaction, expected: Producer) -> bool:
@@ -169,6 +178,7 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
         self._context = context
         self._metrics = context.metrics
+        self._holdings = ShardHoldings(context.holdings)
         self._open: dict[str, None] = {}  # those that a time-out may end
         self._prepared: dict[str, None] = {}
         self._pending: set[str] = set()  # their newest change may still fail
@@ -186,16 +196,18 @@ class TransactionShard:
         expected: Producer,
         fresh_producer_id: int | None,
         now: Instant,
+        host: str = "",
     ) -> Result[Outcome]:
         """Give a producer its id and epoch, and fence the one before it (TXN-2).
 
-        An open transaction is aborted first: the reply is CONCURRENT_TRANSACTIONS then, and the
-        producer asks again. Raises: KafkaError 51, 90; NeedsProducerId.
+        `host` is where the request comes from: each may make so many ids. An open transaction is
+        aborted first: the reply is CONCURRENT_TRANSACTIONS then, and the producer asks again.
+        Raises: KafkaError 15, 51, 90; NeedsProducerId.
         """
         self._check_not_pending(transactional_id)
         known = self.transactions.get(transactional_id)
         if known is None:
-            return self._create(transactional_id, timeout_ms, fresh_producer_id, now)
+            return self._create(transactional_id, timeout_ms, fresh_producer_id, now, host)
         if not _may_begin(known, expected):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_prepared:
@@ -224,14 +236,23 @@ class TransactionShard:
         return self._change(begun, _outcome(begun))
 
     def _create(
-        self, transactional_id: str, timeout_ms: int, producer_id: int | None, now: Instant
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        producer_id: int | None,
+        now: Instant,
+        host: str,
     ) -> Result[Outcome]:
         if len(transactional_id.encode()) > ID_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"a transactional id has {ID_BYTES_MAX} bytes at most",
             )
-        if self._metrics.id_count >= self._context.settings.ids_max:
+        settings = self._context.settings
+        if (
+            self._metrics.id_count >= settings.ids_max
+            or self._holdings.ids_of(host) >= settings.ids_per_host_max
+        ):
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "there are too many transactional ids"
             )
@@ -244,7 +265,9 @@ class TransactionShard:
             timeout_ms=timeout_ms,
             updated_ms=now.wall_ms,
         )
-        return self._change(begun, _outcome(begun))
+        result = self._change(begun, _outcome(begun))
+        self._holdings.made(transactional_id, host)
+        return result
 
     # ---- it writes -----------------------------------------------------------------------------
 
@@ -258,7 +281,7 @@ class TransactionShard:
     ) -> Result[None]:
         """Add partitions to the open transaction, or open one with them (TXN-3).
 
-        Raises: KafkaError 10, 49, 51, 90.
+        Raises: KafkaError 10, 15, 49, 51, 90.
         """
         self._check_not_pending(transactional_id)
         known = self._of(transactional_id, producer)
@@ -268,6 +291,17 @@ class TransactionShard:
         is_large = len(opened.partitions) > PARTITIONS_NOT_COUNTED
         if is_large and transaction_record(opened, 1).size_bytes > RECORD_BYTES_MAX:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "it has too many partitions")
+        if len(opened.partitions) > PARTITIONS_FEW:
+            settings = self._context.settings
+            of_all, of_host = self._holdings.partitions_beside(transactional_id)
+            added = len(opened.partitions) - len(known.partitions)
+            if (
+                of_all + added > settings.partitions_max
+                or of_host + added > settings.partitions_per_host_max
+            ):
+                raise KafkaError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many partitions are in transactions"
+                )
         return self._change(opened, None)
 
     def verify(
@@ -504,7 +538,13 @@ class TransactionShard:
     ) -> None:
         if self._is_active:
             self._metrics.id_count += (transaction is not None) - (before is not None)
+        more = (0 if transaction is None else len(transaction.partitions)) - (
+            0 if before is None else len(before.partitions)
+        )
+        if more:
+            self._holdings.changed(transactional_id, more)
         if transaction is None:
+            self._holdings.gone(transactional_id)
             self.transactions.pop(transactional_id, None)
         else:
             self.transactions[transactional_id] = transaction
@@ -558,6 +598,7 @@ class TransactionShard:
         self._is_active = True
         self.journal.start()
         self._metrics.id_count += len(self.transactions)
+        self._holdings.activate()
         self._send_markers(now, list(self._prepared))
         settings = self._context.settings
         self._schedule(_TIMEOUTS_KEY, now, [], settings.timeouts_interval_ms)
@@ -580,6 +621,7 @@ class TransactionShard:
         if self._is_active:
             self._metrics.id_count -= len(self.transactions)
         self._is_active = False
+        self._holdings.close()
         self.transactions.clear()
         self._open.clear()
         self._prepared.clear()

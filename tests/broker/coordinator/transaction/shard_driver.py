@@ -106,14 +106,18 @@ class ShardDriver:
     # ---- requests ------------------------------------------------------------------------------
 
     def init(
-        self, expected: Producer = ANYBODY, timeout_ms: int = 60_000, name: str = ID
+        self,
+        expected: Producer = ANYBODY,
+        timeout_ms: int = 60_000,
+        name: str = ID,
+        host: str = "",
     ) -> Outcome:
         fresh: int | None = None
         while True:
             try:
                 return self.run(
                     lambda now, fresh=fresh: self.shard.init_producer(  # type: ignore[misc]
-                        name, timeout_ms, expected, fresh, now
+                        name, timeout_ms, expected, fresh, now, host
                     )
                 )
             except NeedsProducerId:

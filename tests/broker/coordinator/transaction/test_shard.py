@@ -113,7 +113,65 @@ def test_too_many_transactional_ids_are_refused():
     assert driver.init(name="one").code is ErrorCode.NONE
 
 
+def test_a_host_leaves_transactional_ids_to_others():
+    """A client that invents them took all there may be, for the days that they are remembered."""
+    driver = ShardDriver(ids_per_host_max=2, expiration_ms=1_000, expiry_interval_ms=100)
+    for name, host in (("one", "fd00::1"), ("two", "fd00::2"), ("three", "10.0.0.1")):
+        driver.init(name=name, host=host)
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    refused(lambda: driver.init(name="four", host="fd00::3"), code)
+    assert driver.init(name="two", host="fd00::3").code is ErrorCode.NONE
+    driver.refuse(
+        *driver.begin(
+            lambda now: driver.shard.init_producer(
+                "five", 60_000, Producer(), 1, now, host="10.0.0.1"
+            )
+        ),
+        KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS),
+    )
+    driver.init(name="six", host="10.0.0.1")
+    driver.pass_time(2_000)
+    driver.init(name="four", host="fd00::3")
+    driver.shard.close(ErrorCode.NOT_COORDINATOR)
+    assert not driver.context.holdings.ids_of
+
+
 # ---- it writes ---------------------------------------------------------------------------------
+
+
+def test_partitions_of_open_transactions_are_bounded():
+    """Thousands of ids with every partition that there is took all memory for a quarter of an
+    hour; small transactions go on."""
+    driver = ShardDriver(partitions_max=150, partitions_per_host_max=100)
+    producers = {
+        name: driver.init(name=name, host=host).producer
+        for name, host in (("one", "a"), ("two", "a"), ("three", "b"), ("four", "b"))
+    }
+
+    def add(name, count):
+        partitions = [TopicPartition("t", number) for number in range(count)]
+        driver.add(producers[name], *partitions, name=name)
+
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    add("one", 60)
+    add("one", 80)
+    refused(lambda: add("two", 30), code)
+    add("two", 16)
+    refused(lambda: add("three", 60), code)
+    add("three", 50)
+    driver.end(producers["one"], commits=True, name="one")
+    refused(lambda: add("four", 60), code)
+    driver.complete()
+    add("four", 50)
+    loaded = TransactionShard(0, driver.context)
+    driver.shard.close(ErrorCode.NOT_COORDINATOR)
+    assert driver.context.holdings.partition_count == 0
+    for record in driver.log:
+        loaded.replay(record, -1)
+    assert driver.context.holdings.partition_count == 0
+    loaded.loaded(driver.now)
+    assert driver.context.holdings.partition_count == 16 + 50 + 50
+    assert not driver.context.holdings.partitions_of
 
 
 def test_partitions_add_up_and_known_ones_are_not_written_again():
