@@ -7,9 +7,10 @@ Invariant: the exit code is 0 only if every line was acknowledged as --acks asks
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 # How many lines are taken before others get a turn: sending is a plain call.
 _LINES_PER_TURN = 500
 _BYTES_PER_TURN = 1024 * 1024
+# So long a pipe is written without a word.
+_QUIET_SECONDS = 1.0
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -202,11 +205,14 @@ async def _send_lines(
 
 @contextmanager
 def _source(path: Path | None) -> Iterator[tuple[AsyncIterator[bytes], Callable[[int], None]]]:
-    """Lines, and what to tell of the bytes that are sent: a progress bar for a file."""
+    """Lines, and what to tell of the bytes that are sent: on a terminal it shows progress."""
     if path is None:
         if sys.stdin.isatty():
             click.echo("One record a line; Ctrl-D ends.", err=True)
-        yield lines_of(sys.stdin.fileno()), _ignore
+            yield lines_of(sys.stdin.fileno()), _ignore
+            return
+        with _late_progress() as advance:
+            yield lines_of(sys.stdin.fileno()), advance
         return
     with path.open("rb") as file:
         if not is_terminal_error_stream():
@@ -225,6 +231,50 @@ def _source(path: Path | None) -> Iterator[tuple[AsyncIterator[bytes], Callable[
         ) as progress:
             task = progress.add_task(path.name, total=path.stat().st_size)
             yield _lines_of_file(file), lambda size: progress.advance(task, size)
+
+
+@contextmanager
+def _late_progress() -> Iterator[Callable[[int], None]]:
+    """What is told of bytes of unknown number; a line shows it once that takes a while.
+
+    Most input is short, and loading what draws the line takes longer than writing it.
+    """
+    if not is_terminal_error_stream():
+        yield _ignore
+        return
+    with ExitStack() as shown:
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        sent_bytes = 0
+        show: Callable[[int], None] | None = None
+
+        def advance(size: int) -> None:
+            nonlocal sent_bytes, show
+            sent_bytes += size
+            if show is None and clock() - begun > _QUIET_SECONDS:
+                show = shown.enter_context(_size_line())
+            if show is not None:
+                show(sent_bytes)
+
+        yield advance
+
+
+@contextmanager
+def _size_line() -> Iterator[Callable[[int], None]]:
+    """A line that is drawn anew ten times a second and goes in the end; it is told the bytes."""
+    from rich.console import Console
+    from rich.progress import FileSizeColumn, Progress, SpinnerColumn, TransferSpeedColumn
+
+    with Progress(
+        SpinnerColumn(),
+        "{task.description}",
+        FileSizeColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("sent", total=None)
+        yield lambda sent_bytes: progress.update(task, completed=sent_bytes)
 
 
 def _ignore(_: int) -> None:

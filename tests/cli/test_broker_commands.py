@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 from collections.abc import Callable
@@ -135,6 +136,39 @@ def test_a_question_that_is_asked_between_requests_ends_by_a_signal(
             os.close(keyboard)
         assert b"Traceback" not in process.stdout.read()
     assert f"{topic}x" not in {row["topic"] for row in cli.json("topic", "list")}
+
+
+def test_a_pipe_that_takes_long_shows_how_much_was_sent(bootstrap: str, topic: str) -> None:
+    """On a terminal; what ends within a second says nothing but its result."""
+    reader, terminal = pty.openpty()
+    shown = b""
+    with subprocess.Popen(
+        [str(barnabas_command()), "produce", topic, "-b", bootstrap],
+        stdin=subprocess.PIPE,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(terminal)
+        assert process.stdin is not None
+        written = 0
+
+        def is_shown() -> bool:
+            nonlocal shown, written
+            assert process.stdin is not None
+            process.stdin.write(b"line\n")
+            process.stdin.flush()
+            written += 1
+            if select.select([reader], [], [], 0)[0]:
+                shown += os.read(reader, 10_000)
+            return b" bytes" in shown
+
+        wait_until(is_shown, DEADLINE_SECONDS, lambda: str(shown))
+        process.stdin.close()
+        while b" written to " not in shown:
+            shown += os.read(reader, 10_000)
+        assert process.wait(DEADLINE_SECONDS) == 0
+        os.close(reader)
+    assert f"{written} records written to {topic}".encode() in shown
 
 
 def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
