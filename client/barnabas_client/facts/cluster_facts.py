@@ -135,11 +135,7 @@ class ClusterTally:
                     "out_of_sync": counts.out_of_sync,
                     "size_bytes": sizes.get(node_id),
                     "metadata_log": roles.get(node_id),
-                    "state": "gone"
-                    if broker is None
-                    else "fenced"
-                    if broker.is_fenced
-                    else "ready",
+                    "state": _state(broker),
                 }
             )
         return rows

@@ -1,6 +1,6 @@
 """Resetting a group's offsets: from what is wanted to a table of old and new. Pure.
 
-Not here: asking the cluster and committing (`group_offsets_reset.py`).
+Not here: asking the cluster (`offsets_reset.py`), committing (`group_offset_kinds.py`).
 
 Invariants: a new offset is never outside of what the partition holds; a file that was written by
 `undo_text` and read by `parse_offsets` brings back exactly what was there before, also "nothing".

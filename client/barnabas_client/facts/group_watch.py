@@ -35,9 +35,9 @@ class GroupMovement:
     """What several looks at a group tell.
 
     Rates are records per second over `watched_ms`, None before there were two looks, those that end
-    in `_now` since the look before; `low_before`
-    and `low_after` the lowest lag in the first and in the second half of that time. `standing_ms`
-    has the partitions that the group is stuck at, and for how long it has been seen there.
+    in `_now` since the look before; `low_before` and `low_after` the lowest lag in the first and in
+    the second half of that time. `standing_ms` has the partitions that the group is stuck at, and
+    for how long it has been seen there.
     """
 
     watched_ms: int = 0

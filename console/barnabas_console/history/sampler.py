@@ -26,7 +26,8 @@ from barnabas_client.admin.values.cluster import ClusterDescription
 from barnabas_client.admin.values.partitions import OffsetSpec
 from barnabas_client.admin.values.topics import TopicDescription
 from barnabas_client.env import Clock
-from barnabas_client.errors import BarnabasError, UnsupportedError
+from barnabas_client.errors import BarnabasError
+from barnabas_client.facts.cluster_facts import described_cluster
 from barnabas_client.facts.group_observation import (
     GroupObservation,
     end_offsets,
@@ -208,7 +209,7 @@ class Sampler:
 
     async def _look_at_cluster(self, admin: Admin) -> None:
         before = self._described
-        self._described = after = await _described(admin)
+        self._described = after = await described_cluster(admin)
         if before is not None:
             self.timeline.add(cluster_changes(before, after), self._clock.wall_ms())
         metadata_end = await _metadata_end(admin)
@@ -444,14 +445,6 @@ class Sampler:
         watched = [name for kind, name in self._watched if kind == "group" and name in samples]
         worst = sorted(samples, key=lambda one: (-samples[one].lag_known, one))
         return list(dict.fromkeys([*watched, *worst[: GROUP_SERIES_MAX - len(watched)]]))
-
-
-async def _described(admin: Admin) -> ClusterDescription:
-    """The cluster with its fenced brokers, where it tells of them."""
-    try:
-        return await admin.cluster.describe(include_fenced_brokers=True)
-    except UnsupportedError:
-        return await admin.cluster.describe()
 
 
 def _stands(before: GroupObservation, now: GroupObservation) -> bool:
