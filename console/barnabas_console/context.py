@@ -43,7 +43,7 @@ class ConsoleContext:
         self.provider = _provider(settings, clock)
         self.viewers = Viewers(settings, connection, clock)
         self.sampler = sampler
-        self.kubernetes = ApiReader.of_setting(settings.kubernetes) if settings.kubernetes else None
+        self.kubernetes = _api_reader(settings)
         self.records = RecordsDesk(settings.decoding, settings.masks, clock)
         self._audit_log = AuditLog(clock, settings.write_audit_line)
 
@@ -73,6 +73,12 @@ class ConsoleContext:
         viewer = self.viewers.of(request)
         self.sampler.viewed()
         return viewer
+
+
+def _api_reader(settings: ConsoleSettings) -> ApiReader | None:
+    if not settings.kubernetes:
+        return None
+    return ApiReader.of_setting(settings.kubernetes, settings.kubernetes_namespace)
 
 
 def _provider(settings: ConsoleSettings, clock: Clock) -> Provider | None:

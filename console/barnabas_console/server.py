@@ -59,8 +59,7 @@ def make_app(
     except KubernetesError as error:
         raise ConsoleSettingsError(str(error)) from None
     if context.kubernetes is not None and settings.login == NO_LOGIN:
-        namespace = settings.kubernetes_namespace or context.kubernetes.own_namespace
-        sampler.look_beside(EventWatch(context.kubernetes, namespace).news)
+        sampler.look_beside(EventWatch(context.kubernetes).news)
     app = web.Application(middlewares=Gate(context).middlewares, client_max_size=BODY_BYTES_MAX)
     app[SAMPLER] = sampler
     app[VIEWERS] = context.viewers

@@ -74,15 +74,14 @@ async def _operators_brokers(context: ConsoleContext, viewer: Viewer) -> list[di
     reader = context.kubernetes
     if reader is None or context.settings.login != NO_LOGIN:
         return []
-    namespace = context.settings.kubernetes_namespace
     try:
         async with asyncio.timeout(_WAIT_SECONDS):
             return await viewer.shared(
-                "brokers of Kubernetes", lambda: _listed(reader, namespace), ttl_ms=_WORD_MS
+                "brokers of Kubernetes", lambda: _listed(reader), ttl_ms=_WORD_MS
             )
     except (KubernetesError, TimeoutError):
         return []
 
 
-async def _listed(reader: ApiReader, namespace: str) -> list[dict[str, Any]]:
-    return [broker_row(one) for one in await reader.brokers(namespace)]
+async def _listed(reader: ApiReader) -> list[dict[str, Any]]:
+    return [broker_row(one) for one in await reader.brokers()]

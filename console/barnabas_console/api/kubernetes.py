@@ -35,13 +35,12 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
                 "NOT_BY_LOGIN",
                 "with a login the console shows nothing that it reads by an account of its own",
             )
-        namespace = context.settings.kubernetes_namespace or reader.own_namespace
         viewer = context.viewer(request)
-        read = viewer.shared("kubernetes", lambda: read_objects(reader, namespace))
+        read = viewer.shared("kubernetes", lambda: read_objects(reader))
         try:
             facts = await read
         except KubernetesError as error:
-            hint = rights_hint(error, namespace)
+            hint = rights_hint(error, reader.namespace)
             raise ApiError(502, "KUBERNETES", str(error), hint=hint) from error
         brokers = facts["brokers"]
         told = {**brokers, "rows": await with_safety(viewer, brokers["rows"])}

@@ -139,9 +139,7 @@ async def _declaring(context: ConsoleContext, change: Change) -> DeclaredTopic |
     if topic is None or context.kubernetes is None:
         return None
     try:
-        return declaring(
-            topic, await context.kubernetes.topics(context.settings.kubernetes_namespace)
-        )
+        return declaring(topic, await context.kubernetes.topics())
     except KubernetesError as error:
         raise ApiError(
             502, "KUBERNETES", f"whether a resource declares topic '{topic}' is not known: {error}"

@@ -48,49 +48,53 @@ class Objects:
 
 
 class ApiReader:
-    """The API server of one cluster, by one account."""
+    """The API server of one cluster, by one account: a namespace, or all that it has."""
 
-    def __init__(self, url: str, *, account: Path | None = None) -> None:
+    def __init__(self, url: str, *, namespace: str = "", account: Path | None = None) -> None:
+        """Without a namespace it is the pod's own, outside of a pod all."""
         self._url = url.rstrip("/")
+        self._given_namespace = namespace
         self._account = account
         self._session: aiohttp.ClientSession | None = None
 
     @classmethod
-    def of_setting(cls, setting: str) -> ApiReader:
+    def of_setting(cls, setting: str, namespace: str = "") -> ApiReader:
         """The reader that a setting means: `in-cluster`, or the address of `kubectl proxy`.
 
         Raises: KubernetesError outside of a pod.
         """
         if setting != IN_CLUSTER:
-            return cls(setting)
+            return cls(setting, namespace=namespace)
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), "KUBERNETES_SERVICE_PORT"
         if not host:
             raise KubernetesError("this is no pod: name an API server, such as kubectl proxy's")
         host = f"[{host}]" if ":" in host else host
-        return cls(f"https://{host}:{os.environ.get(port, '443')}", account=_ACCOUNT)
-
-    def scope(self, namespace: str) -> str:
-        """The part of a path that names the namespace: the one given, the pod's own, or all."""
-        name = namespace or self.own_namespace
-        return f"/namespaces/{name}" if name else ""
-
-    async def brokers(self, namespace: str) -> list[dict[str, Any]]:
-        """All Brokers. Raises: KubernetesError."""
-        return (await self.list(f"{GROUP}{self.scope(namespace)}/brokers")).items
-
-    async def topics(self, namespace: str) -> list[dict[str, Any]]:
-        """All Topics. Raises: KubernetesError."""
-        return (await self.list(f"{GROUP}{self.scope(namespace)}/topics")).items
+        url = f"https://{host}:{os.environ.get(port, '443')}"
+        return cls(url, namespace=namespace, account=_ACCOUNT)
 
     @property
-    def own_namespace(self) -> str | None:
-        """The pod's own namespace, where it is one."""
-        if self._account is None:
-            return None
+    def namespace(self) -> str | None:
+        """The namespace that is read; None for all."""
+        if self._given_namespace or self._account is None:
+            return self._given_namespace or None
         try:
             return (self._account / "namespace").read_text("utf-8").strip()
         except OSError:
             return None
+
+    @property
+    def scope(self) -> str:
+        """The part of a path that names the namespace."""
+        name = self.namespace
+        return f"/namespaces/{name}" if name else ""
+
+    async def brokers(self) -> list[dict[str, Any]]:
+        """All Brokers. Raises: KubernetesError."""
+        return (await self.list(f"{GROUP}{self.scope}/brokers")).items
+
+    async def topics(self) -> list[dict[str, Any]]:
+        """All Topics. Raises: KubernetesError."""
+        return (await self.list(f"{GROUP}{self.scope}/topics")).items
 
     async def list(self, path: str, parameters: Mapping[str, str] | None = None) -> Objects:
         """All objects of a path. Raises: KubernetesError."""

@@ -21,15 +21,14 @@ _Seen = tuple[object, ...]
 class EventWatch:
     """What of the last look's events is remembered, no more than a look has."""
 
-    def __init__(self, reader: ApiReader, namespace: str | None) -> None:
+    def __init__(self, reader: ApiReader) -> None:
         self._reader = reader
-        self._namespace = namespace
         self._seen: frozenset[_Seen] | None = None
 
     async def news(self) -> list[ClusterChange]:
         """What has happened since the last look, the oldest first."""
         try:
-            objects = await read_objects(self._reader, self._namespace)
+            objects = await read_objects(self._reader)
         except KubernetesError:
             return []
         events = {_identity(event): event for event in reversed(objects["events"])}

@@ -27,9 +27,9 @@ _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 }
 
 
-async def read_objects(reader: ApiReader, namespace: str | None) -> dict[str, Any]:
+async def read_objects(reader: ApiReader) -> dict[str, Any]:
     """The rows of a page; events about others' objects are left out. Raises: KubernetesError."""
-    where = reader.scope(namespace or "")
+    where = reader.scope
     *ours, pods, events = await asyncio.gather(
         *(reader.list(f"{GROUP}{where}/{kind}") for kind in _KINDS),
         reader.list(f"{CORE}{where}/pods", _BROKER_PODS),
@@ -42,7 +42,7 @@ async def read_objects(reader: ApiReader, namespace: str | None) -> dict[str, An
     names = _names(rows, pods)
     about = [one for one in events.items if _is_about(one, names)]
     return {
-        "namespace": namespace,
+        "namespace": reader.namespace,
         **rows,
         "pods": _rows(pods, pod_row),
         "events": event_rows(about),

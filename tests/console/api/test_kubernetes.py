@@ -132,7 +132,7 @@ def test_a_real_api_server_is_read_by_a_pods_account(tmp_path: Path) -> None:
         authority = server.directory / "certificates" / "apiserver.crt"
         (account / "ca.crt").write_bytes(authority.read_bytes())
         reader = ApiReader(server.address, account=account)
-        assert reader.own_namespace == "default"
+        assert reader.namespace == "default"
         assert (await reader.list(f"{GROUP}/topics")).items == []
         (account / "token").write_text("nobody's")
         with pytest.raises(KubernetesError, match="401"):

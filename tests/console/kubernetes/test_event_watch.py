@@ -17,8 +17,8 @@ def test_only_what_happened_since_the_last_look_is_news() -> None:
         pages = lists()
         events: list[dict[str, Any]] = pages["/api/v1/namespaces/shop/events"][0]
         async with TestServer(api_server(pages)) as server:
-            reader = ApiReader(str(server.make_url("/")))
-            watch = EventWatch(reader, "shop")
+            reader = ApiReader(str(server.make_url("/")), namespace="shop")
+            watch = EventWatch(reader)
             assert await watch.news() == []
             assert await watch.news() == []
             warned = {**events[0], "type": "Warning", "reason": "Drift", "message": "changed"}
