@@ -38,7 +38,10 @@ def test_others_reach_it_only_by_a_login(render: Render) -> None:
     exposed = {"console": {"expose": True}}
     with pytest.raises(RuntimeError, match=r"console\.login=sasl"):
         render(exposed)
-    manifests = render({"console": {"expose": True, "login": "sasl", "allowedHosts": ["k.shop"]}})
+    values = {"expose": True, "login": "sasl", "allowedHosts": ["k.shop"]}
+    with pytest.raises(RuntimeError, match=r"console\.clientSecret"):
+        render({"console": values})  # it would end at its start
+    manifests = render({"console": {**values, "clientSecret": "console"}})
     found = arguments(manifests)
     assert {"--host=0.0.0.0", "--login=sasl", "--allowed-host=k.shop"} <= set(found)
     assert ("Service", NAME) in manifests
@@ -53,7 +56,7 @@ def test_a_provider_lets_people_in(render: Render) -> None:
         render({"console": {"login": "oidc", "oidc": oidc, "expose": True}})
     oidc |= {"address": "https://k.shop", "clientSecret": "of-console", "caConfigMap": "ca"}
     values = {"login": "oidc", "expose": True, "oidc": {**oidc, "scopes": ["offline_access"]}}
-    manifests = render({"console": values})
+    manifests = render({"console": {**values, "clientSecret": "console"}})
     assert {
         "--login=oidc",
         "--oidc-issuer=https://login.example",
@@ -65,7 +68,7 @@ def test_a_provider_lets_people_in(render: Render) -> None:
         "--oidc-ca-file=/etc/barnabas/oidc-ca/ca.crt",
     } <= set(arguments(manifests))
     volumes = manifests["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]
-    assert {volume["name"] for volume in volumes} == {"tmp", "oidc", "oidc-ca"}
+    assert {volume["name"] for volume in volumes} == {"tmp", "client", "oidc", "oidc-ca"}
 
 
 def test_a_secure_cluster_wants_a_user_for_it(render: Render) -> None:

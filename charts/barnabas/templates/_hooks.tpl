@@ -55,6 +55,13 @@ on
 {{- end -}}
 {{- end -}}
 
+{{/* Whether there is a console: of secure brokers only with the Secret of a User. */}}
+{{- define "barnabas.console" -}}
+{{- if and .Values.console.enabled .Values.broker.create (or (not (include "barnabas.security" .)) .Values.console.clientSecret) -}}
+on
+{{- end -}}
+{{- end -}}
+
 {{/* Whether the operator may look after Brokers that have any. */}}
 {{- define "barnabas.securityRights" -}}
 {{- if or .Values.rbac.security (include "barnabas.security" .) -}}
