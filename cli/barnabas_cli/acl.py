@@ -14,7 +14,7 @@ from barnabas_cli.connection import Connection, with_connection
 from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, with_confirmation
 from barnabas_cli.output import Column, Output, with_output
-from barnabas_client.facts.access_facts import acl_data, member_of
+from barnabas_client.facts.access_facts import acl_data, acl_sentence, member_of
 
 if TYPE_CHECKING:
     from barnabas_cli.acl_decision import AuthorizerSettings
@@ -199,7 +199,7 @@ def create(
         ]
         (await admin.acls.create(bindings)).unwrap()
         for binding in bindings:
-            click.echo(sentence(binding))
+            click.echo(acl_sentence(binding))
 
     connection.run_admin(work)
 
@@ -229,7 +229,7 @@ def delete(
 
     found = connection.run_admin(find)
     for binding in found:
-        click.echo(sentence(binding))
+        click.echo(acl_sentence(binding))
     if not found:
         click.echo("nothing to delete")
         return
@@ -256,13 +256,4 @@ def _filter(
     pattern = PatternType.MATCH if is_matching else PatternType.ANY
     return AclFilter(
         resource_type=kind, resource_name=name, pattern_type=pattern, principal=principal
-    )
-
-
-def sentence(binding: AclBinding) -> str:
-    """An ACL in words."""
-    data = acl_data(binding)
-    return (
-        f"{data['permission']} {data['principal']} {data['operation']} on {data['resource_type']}"
-        f" {data['resource_name']} ({data['pattern']}) from {data['host']}"
     )

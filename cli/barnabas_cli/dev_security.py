@@ -60,13 +60,8 @@ class DevSecurity:
         """The properties file of the super user."""
         return self.folder / "client.properties"
 
-    def write(self, now: datetime) -> None:
-        """Make what is missing, and renew what is about to end or says where something was."""
-        self.write_broker_files(now)
-        self.write_client_files()
-
     def write_broker_files(self, now: datetime) -> None:
-        """Make or renew what brokers are started with, which has no ports in it."""
+        """Make what brokers are started with, and renew what is about to end; no port is in it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         authority = self._authority(now)

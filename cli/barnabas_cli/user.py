@@ -18,7 +18,7 @@ from barnabas_cli.groups import NearestGroup
 from barnabas_cli.lookups import confirm, with_confirmation
 from barnabas_cli.output import Column, Output, with_output
 from barnabas_cli.passwords import with_password
-from barnabas_client.facts.access_facts import credential_data, user_rows
+from barnabas_client.facts.access_facts import acl_sentence, credential_data, user_rows
 from barnabas_client.facts.command_lines import command_line
 from barnabas_protocol.settings.suggestions import hint
 
@@ -258,7 +258,6 @@ def _confirm_password(sentence: str, password: str, *, is_generated: bool) -> No
 
 
 async def _described(admin: Admin, user: str) -> dict[str, Any]:
-    from barnabas_cli.acl import sentence
     from barnabas_client.admin.values.acls import AclFilter
     from barnabas_client.errors import AuthorizationError, NotFoundError, UnsupportedError
 
@@ -269,7 +268,8 @@ async def _described(admin: Admin, user: str) -> dict[str, Any]:
     acls: list[str] | None
     quotas: list[str] | None
     try:
-        acls = [sentence(one) for one in await admin.acls.list(AclFilter(principal=f"User:{user}"))]
+        found = await admin.acls.list(AclFilter(principal=f"User:{user}"))
+        acls = [acl_sentence(one) for one in found]
     except (AuthorizationError, UnsupportedError):
         acls = None
     try:

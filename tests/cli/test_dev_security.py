@@ -20,6 +20,12 @@ def security(data: Path, port: int = 9092, count: int = 1) -> DevSecurity:
     return DevSecurity(data=data, count=count, bootstrap=servers)
 
 
+def write(secured: DevSecurity, now: datetime) -> None:
+    """What a start writes: before the brokers, and once their ports are known."""
+    secured.write_broker_files(now)
+    secured.write_client_files()
+
+
 def contents(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
@@ -27,7 +33,7 @@ def contents(folder: Path) -> dict[str, str]:
 def test_the_layout_is_a_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 20: three files in `secure`, absolute paths, nobody else's to read."""
     monkeypatch.chdir(tmp_path)
-    security(Path("data")).write(NOW)
+    write(security(Path("data")), NOW)
     folder = tmp_path / "data" / "secure"
     for name in ("ca.crt", "client.properties", "librdkafka.conf"):
         assert (folder / name).is_file()
@@ -47,19 +53,19 @@ def test_the_layout_is_a_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_start_keeps_what_is_there(tmp_path: Path) -> None:
     """Issue 20; and what need not change is not written."""
-    security(tmp_path).write(NOW)
+    write(security(tmp_path), NOW)
     folder = tmp_path / "secure"
     before = contents(folder)
     times = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    security(tmp_path).write(NOW + timedelta(days=1))
+    write(security(tmp_path), NOW + timedelta(days=1))
     assert contents(folder) == before
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == times
 
 
 def test_another_port_changes_addresses_and_nothing_else(tmp_path: Path) -> None:
-    security(tmp_path).write(NOW)
+    write(security(tmp_path), NOW)
     before = contents(tmp_path / "secure")
-    security(tmp_path, port=19092).write(NOW)
+    write(security(tmp_path, port=19092), NOW)
     after = contents(tmp_path / "secure")
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {"client.properties", "librdkafka.conf"}
@@ -70,9 +76,9 @@ def test_a_certificate_that_is_about_to_end_is_renewed_by_the_same_authority(
     tmp_path: Path,
 ) -> None:
     """Clients go on with the ca.crt that they have."""
-    security(tmp_path).write(NOW)
+    write(security(tmp_path), NOW)
     before = contents(tmp_path / "secure")
-    security(tmp_path).write(NOW + timedelta(days=300))
+    write(security(tmp_path), NOW + timedelta(days=300))
     after = contents(tmp_path / "secure")
     assert {name for name in after if after[name] != before[name]} == {"broker-0.pem"}
     verified = subprocess.run(
@@ -91,7 +97,7 @@ def test_a_certificate_that_is_about_to_end_is_renewed_by_the_same_authority(
 def test_each_broker_has_a_certificate_that_names_it(tmp_path: Path) -> None:
     """SEC-60: by it the others know which one it is; SEC-7: addresses are in it, too."""
     secured = security(tmp_path, count=3)
-    secured.write(NOW)
+    write(secured, NOW)
     for number in range(3):
         text = (tmp_path / "secure" / f"broker-{number}.pem").read_bytes()
         certificate = x509.load_pem_x509_certificates(text)[0]
@@ -108,14 +114,14 @@ def test_each_broker_has_a_certificate_that_names_it(tmp_path: Path) -> None:
 
 def test_secure_data_is_not_served_in_the_open(tmp_path: Path) -> None:
     """Rights that somebody has given would not be asked for any more."""
-    security(tmp_path).write(NOW)
+    write(security(tmp_path), NOW)
     assert "start it with --secure" in CommandLine().error("dev", "--data", str(tmp_path), code=2)
 
 
 def test_files_that_do_not_belong_together_are_told(tmp_path: Path) -> None:
     """One line, no key in it."""
-    security(tmp_path / "one").write(NOW)
-    security(tmp_path / "two").write(NOW)
+    write(security(tmp_path / "one"), NOW)
+    write(security(tmp_path / "two"), NOW)
     (tmp_path / "two" / "secure" / "ca.key").replace(tmp_path / "one" / "secure" / "ca.key")
     told = CommandLine().error("dev", "--secure", "--data", str(tmp_path / "one"))
     assert "secure cannot be used: the key is not that of the certificate" in told

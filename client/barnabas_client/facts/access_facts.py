@@ -36,6 +36,15 @@ def acl_data(binding: AclBinding) -> dict[str, Any]:
     }
 
 
+def acl_sentence(binding: AclBinding) -> str:
+    """An ACL in words."""
+    data = acl_data(binding)
+    return (
+        f"{data['permission']} {data['principal']} {data['operation']} on {data['resource_type']}"
+        f" {data['resource_name']} ({data['pattern']}) from {data['host']}"
+    )
+
+
 def credential_data(credential: ScramCredential) -> dict[str, Any]:
     """How a user logs in."""
     name = credential.mechanism.name.replace("_", "-")

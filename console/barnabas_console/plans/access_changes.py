@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.acls import AclBinding, AclFilter
 from barnabas_client.admin.values.quotas import QuotaEntity
-from barnabas_client.facts.access_facts import acl_data, word_of
+from barnabas_client.facts.access_facts import acl_sentence, word_of
 from barnabas_client.facts.command_lines import command_line
 from barnabas_console.plans.change import Change, ChangeRequestError, Draft, ItemResult, Row
 from barnabas_console.rights.needed import AnyOf, Need
@@ -35,7 +35,7 @@ class ChangeAcl(Change):
             warnings = ("Whoever works by this right is refused from then on.",)
         return Draft(
             title=f"{'Delete' if self.is_removal else 'Create'} an ACL",
-            rows=(Row(item=sentence(self.binding), old=old, new=new),),
+            rows=(Row(item=acl_sentence(self.binding), old=old, new=new),),
             observed=is_there,
             warnings=warnings,
             commands=self._commands(),
@@ -54,7 +54,7 @@ class ChangeAcl(Change):
         else:
             created = await admin.acls.create([self.binding])
             error = next(iter(created.errors.values()), None)
-        yield ItemResult.of(sentence(self.binding), error)
+        yield ItemResult.of(acl_sentence(self.binding), error)
 
     def _filter(self) -> AclFilter:
         one = self.binding
@@ -84,15 +84,6 @@ class ChangeAcl(Change):
         if one.host != "*":
             words += ["--host", one.host]
         return (command_line("acl create", *names, options=words, bootstrap=self.bootstrap),)
-
-
-def sentence(binding: AclBinding) -> str:
-    """An ACL in words."""
-    data = acl_data(binding)
-    return (
-        f"{data['permission']} {data['principal']} {data['operation']} on {data['resource_type']}"
-        f" {data['resource_name']} ({data['pattern']}) from {data['host']}"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
