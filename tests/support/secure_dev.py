@@ -21,7 +21,8 @@ class SecureDevKafka:
         self.port, plain = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.security = DevSecurity(data=directory / "data", count=1, bootstrap=self.bootstrap)
-        self.security.write(datetime.now(UTC))
+        self.security.write_broker_files(datetime.now(UTC))
+        self.security.write_client_files()
         settings = self.security.settings(0)
         self.node = ApacheKafka(directory / "node", plain, heap="512M", log_level="ERROR")
         clients = f"SASL_SSL://{self.bootstrap},PLAINTEXT://127.0.0.1:{plain}"

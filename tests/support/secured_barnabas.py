@@ -22,7 +22,8 @@ class SecuredBarnabas:
         self.certificate_port = free_port()
         address = f"127.0.0.1:{self.broker.port}"
         self.security = DevSecurity(data=directory, count=2, bootstrap=address)
-        self.security.write(datetime.now(UTC))
+        self.security.write_broker_files(datetime.now(UTC))
+        self.security.write_client_files()
         self.tokens = SignedTokens(directory / "jwks.json")
         clients = f"SASL_SSL://{address},SSL://127.0.0.1:{self.certificate_port}"
         replication = f"REPLICATION://127.0.0.1:{self.broker.replication_port}"
