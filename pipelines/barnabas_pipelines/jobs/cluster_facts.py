@@ -231,19 +231,19 @@ def _id_text(topic_id: Any) -> str | None:
 
 
 class SameTopics:
-    """The topics of a run, with the ids that they had when it began."""
+    """The topics of a run, with the ids that they had when it, or its checkpoint, began."""
 
     def __init__(self, cluster: ClusterFacts, ids: Mapping[str, str | None]) -> None:
         self._cluster = cluster
-        self._ids = dict(ids)
+        self.ids = dict(ids)
 
     def check(self) -> None:
         """Read the ids again. Raises: TopicGoneError, UnreachableError."""
-        now = self._cluster.topic_ids(list(self._ids))
-        for name, known in self._ids.items():
-            if known is not None and now[name] != known:
+        now = self._cluster.topic_ids(list(self.ids))
+        for name, known in self.ids.items():
+            if None not in (known, now[name]) and now[name] != known:
                 raise TopicGoneError(
-                    f"topic {name} was deleted and made anew while the job ran (its id was {known} "
-                    f"and is {now[name]}): what was not finished is not written. Give a new "
-                    "--checkpoint, and a new target if its rows are of the old topic"
+                    f"topic {name} was deleted and made anew since the job began (its id was "
+                    f"{known} and is {now[name]}): what was not finished is not written. Give a "
+                    "new --checkpoint, and a new target if its rows are of the old topic"
                 )

@@ -18,21 +18,26 @@ judged; each bad one is in the dead-letter topic at least once, each good one in
 there is one, at least once. A batch that is repeated after a failure is written again; topic,
 partition and offset in a letter's headers tell which letters are the same one.
 
+Offsets in a checkpoint mean records of one topic, so its id stands beside them (`quality.json`):
+one that was deleted and made anew is refused, at the start and at each batch, before anything is
+written.
+
 Rules and settings are checked before anything is read. Not here: what rules mean
 (`transforms/rule_parsing.py`, `transforms/rules.py`).
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
-from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
+from barnabas_pipelines.errors import OptionsError, PipelineError
+from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, SameTopics
 from barnabas_pipelines.jobs.common_options import sink_options
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report, print_summary
@@ -63,6 +68,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "quality"
 _ANSI: Final = "spark.sql.ansi.enabled"
+_IDS_FILE: Final = "quality.json"
 
 
 class QualityError(PipelineError):
@@ -124,11 +130,18 @@ def _decoding(settings: JobSettings) -> str:
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Judge what is there, or what comes.
 
-    Raises: OptionsError for a rule that cannot be evaluated; QualityError; QueryFailedError.
+    Raises: OptionsError for a rule that cannot be evaluated; TopicGoneError; QualityError;
+        QueryFailedError.
     """
     with _without_ansi(spark):
         checks = _checks(settings, spark)
-        inspection = _Inspection(settings, checks, spark)
+        cluster = ClusterFacts.of(settings)
+        ids = cluster.topic_ids([settings["topic"]])
+        if settings["mode"] == STREAM:
+            ids = _remembered_ids(spark, settings["checkpoint"], ids)
+        same_topic = SameTopics(cluster, ids)
+        same_topic.check()
+        inspection = _Inspection(settings, checks, spark, same_topic)
         if settings["mode"] == BATCH:
             records = _read_batch(settings, spark)
             inspection.take(records, 0)
@@ -141,17 +154,44 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     inspection.finish(report)
 
 
+def _remembered_ids(
+    spark: SparkSession, checkpoint: str, now: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """The ids that the topics of a checkpoint had when it was begun; those of now if it is begun.
+
+    Raises: PipelineError if the file is of something else.
+    """
+    from barnabas_pipelines.storage.hadoop_files import open_store
+
+    store = open_store(spark, checkpoint)
+    text = store.read(_IDS_FILE)
+    if text is None:
+        store.write(_IDS_FILE, json.dumps({"topic_ids": dict(now)}) + "\n")
+        return dict(now)
+    try:
+        known = dict(json.loads(text)["topic_ids"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{store.url(_IDS_FILE)} cannot be read: {error!r}") from None
+    if known.keys() != now.keys():
+        raise PipelineError(
+            f"the checkpoint {checkpoint} is of {', '.join(known)}: another topic needs its own"
+        )
+    return known
+
+
 class _Inspection:
     """Judges batches, writes what is to be written, counts."""
 
-    def __init__(self, settings: JobSettings, checks: Checks, spark: SparkSession) -> None:
+    def __init__(
+        self, settings: JobSettings, checks: Checks, spark: SparkSession, same_topic: SameTopics
+    ) -> None:
         self._settings = settings
         self._checks = checks
         self._spark = spark
+        self._same_topic = same_topic
         self._tally = Tally(topic=settings["topic"], rules=checks.rules)
         path = settings["dead-letter-table"]
         self._table = _table(spark, path) if path else None
-        self._topic_id = self._topic_id_now() if path else None
 
     def take(self, records: DataFrame, _: int) -> None:
         """Judge one batch; all is written when this returns."""
@@ -164,6 +204,8 @@ class _Inspection:
             judged.persist()
         try:
             found = counts(judged, self._checks.rules)
+            # The same before the first record was read and now: all that was read is of it.
+            self._same_topic.check()
             self._write(judged, bad_count=found[1], good_count=found[0] - found[1])
         finally:
             judged.unpersist()
@@ -198,10 +240,8 @@ class _Inspection:
             # Finding doubles has mixed partitions and offsets.
             ordered = judged.repartition("topic", "partition").sortWithinPartitions("offset")
         if self._table is not None and bad_count:
-            if self._topic_id_now() != self._topic_id:
-                topic = self._settings["topic"]
-                raise TopicGoneError(f"topic {topic} was deleted and made again while it was read")
-            self._table.add(judged.where(sql.col(JUDGEMENT).isNotNull()), self._topic_id)
+            topic_id = self._same_topic.ids[self._settings["topic"]]
+            self._table.add(judged.where(sql.col(JUDGEMENT).isNotNull()), topic_id)
         letters, good = self._settings["dead-letter-topic"], self._settings["good-topic"]
         if letters and bad_count:
             bad = with_rule_header(ordered.where(sql.col(JUDGEMENT).isNotNull()))
@@ -209,11 +249,6 @@ class _Inspection:
         if good and good_count:
             kept = ordered.where(sql.col(JUDGEMENT).isNull())
             self._send(kept.select("key", "value", "headers", "timestamp"), good)
-
-    def _topic_id_now(self) -> str | None:
-        """The same before the first record was read and now: all that was read is of it."""
-        topic = self._settings["topic"]
-        return ClusterFacts.of(self._settings).topic_ids([topic])[topic]
 
     def _send(self, rows: DataFrame, topic: str) -> None:
         """Always by the Python sink: it keeps timestamps, and needs no jars."""
@@ -311,8 +346,6 @@ def _checks(settings: JobSettings, spark: SparkSession) -> Checks:
 
 def parse_fields(text: str) -> StructType:
     """A schema in Spark's words, or its JSON. Needs a session. Raises: OptionsError."""
-    import json
-
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 

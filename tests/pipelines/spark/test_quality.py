@@ -11,7 +11,7 @@ import yaml
 from barnabas_client import ConsumerRecord
 from barnabas_pipelines.jobs.job import main
 from barnabas_pipelines.jobs.quality import JOB
-from tests.pipelines.spark.records import RecordToSend, consume
+from tests.pipelines.spark.records import RecordToSend, consume, delete_topic
 from tests.support.barnabas_process import BarnabasProcess
 
 if TYPE_CHECKING:
@@ -217,3 +217,54 @@ def test_a_topic_that_does_not_exist_is_named(
     """The first bad record would else fail after thousands of good ones."""
     assert world.run(dead_letter_topic="no-such-topic") == 1
     assert "no-such-topic" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_a_topic_that_was_made_anew_between_two_runs_is_refused(
+    world: World,
+    produce: Callable[..., Any],
+    new_topic: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    via: str,
+) -> None:
+    """The connector goes by the name: of one with more records the first were never judged."""
+    produce(world.topic, [record({**GOOD, "id": number}) for number in range(10)])
+    assert world.run(via=via) == 0
+    delete_topic(world.bootstrap, world.topic)
+    new_topic(2, name=world.topic, configs={"retention.ms": "-1"})
+    produce(world.topic, [record({**GOOD, "id": number}) for number in range(15)])
+    assert world.run(via=via) == 1
+    assert "was deleted and made anew" in capsys.readouterr().err
+    assert len(world.read(world.good)) == 10
+    assert world.run(via=via, checkpoint=str(world.folder / "another")) == 0
+    assert len(world.read(world.good)) == 25
+
+
+def test_a_topic_that_is_made_anew_under_a_batch_is_refused(
+    world: World,
+    produce: Callable[..., Any],
+    new_topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When its records were counted, before any is written: they may be of either topic."""
+    from barnabas_pipelines.transforms import rules
+
+    produce(world.topic, [record({**GOOD, "id": number}) for number in range(10)])
+    count = rules.counts
+
+    def counted_then_made_anew(*arguments: Any) -> Any:
+        found = count(*arguments)
+        delete_topic(world.bootstrap, world.topic)
+        new_topic(2, name=world.topic, configs={"retention.ms": "-1"})
+        return found
+
+    monkeypatch.setattr(rules, "counts", counted_then_made_anew)
+    assert world.run(via="connector") == 1
+    assert world.read(world.good) == []
+
+
+def test_a_checkpoint_is_of_one_topic(world: World, produce: Callable[..., Any]) -> None:
+    """With another one's offsets, records would be passed over or none be found."""
+    produce(world.topic, [record(GOOD)])
+    assert world.run() == 0
+    assert world.run(topic=world.good, good_topic=None) == 1

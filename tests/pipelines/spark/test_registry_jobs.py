@@ -216,7 +216,7 @@ def test_bad_records_of_a_topic_made_anew_meanwhile_are_not_taken_for_those_of_t
     settings = {"mode": "batch", "via": "connector", "checkpoint": None, "good_topic": None}
     monkeypatch.setattr(quality, "_read_batch", read_another)
     assert world.quality(**settings) == 1
-    assert "was deleted and made again while it was read" in capsys.readouterr().err
+    assert "was deleted and made anew since the job began" in capsys.readouterr().err
     assert not (world.folder / "bad").exists()
     monkeypatch.setattr(quality, "_read_batch", read)
     assert world.quality(**settings) == 0
