@@ -36,7 +36,9 @@ def plan(mark: Mark | None, *logs: FakeLog, **more: Any) -> BatchPlan:
 
 def committed(planned: BatchPlan, sequence: int = 1) -> Mark:
     """The mark of the table when the batch is in it."""
-    return Mark(kind="archive", sequence=sequence, attempt="x", topics=planned.topics)
+    return Mark(
+        kind="archive", sequence=sequence, attempt="x", topics=planned.topics, base=sequence - 2
+    )
 
 
 def test_the_first_batch_reads_all_there_is() -> None:

@@ -23,31 +23,34 @@ REACH = TopicReach(
 )
 
 
-def mark(sequence: int) -> Mark:
-    return Mark(kind="archive", sequence=sequence, attempt=f"try {sequence}", topics=(REACH,))
+def mark(sequence: int, base: int) -> Mark:
+    return Mark(
+        kind="archive", sequence=sequence, attempt=f"try {sequence}", topics=(REACH,), base=base
+    )
 
 
 def commit(version: int, operation: str = "WRITE", **more: Any) -> Commit:
-    """A commit; one of a job where `sequence` says so."""
-    sequence = more.pop("sequence", None)
+    """A commit; one of a job where `sequence` says so, on the version before it or on `base`."""
+    sequence, base = more.pop("sequence", None), more.pop("base", version - 1)
     return Commit(
         version=version,
         timestamp_ms=1000 * version,
         operation=operation,
         parameters=more.pop("parameters", {}),
-        user_metadata=None if sequence is None else mark(sequence).to_text(),
+        user_metadata=None if sequence is None else mark(sequence, base).to_text(),
         **more,
     )
 
 
 def test_what_is_written_is_read_back() -> None:
     """Offsets need more than 32 bits; a topic may have no id."""
-    assert parse_mark(mark(3).to_text()) == mark(3)
+    assert parse_mark(mark(3, 7).to_text()) == mark(3, 7)
     nameless = Mark(
         kind="snapshot",
         sequence=1,
         attempt="x",
         topics=(TopicReach(name="t", topic_id=None, starts={}, ends={}),),
+        base=-1,
         facts={"decoding": "json"},
     )
     assert parse_mark(nameless.to_text()) == nameless
@@ -80,7 +83,7 @@ def test_a_newer_form_is_not_guessed_at() -> None:
 def test_commits_of_others_lie_between_without_harm(others: list[Commit]) -> None:
     """Small files are put together, old ones deleted, old days dropped by whoever wishes."""
     history = [*others, commit(5, sequence=4), commit(4, sequence=3)]
-    assert newest_mark(history) == mark(4)
+    assert newest_mark(history) == mark(4, 4)
 
 
 def test_a_table_that_was_taken_back_has_what_it_had_then() -> None:
@@ -94,8 +97,8 @@ def test_a_table_that_was_taken_back_has_what_it_had_then() -> None:
         commit(2, sequence=2),
         commit(1, sequence=1),
     ]
-    assert newest_mark(history) == mark(1)
-    assert newest_mark([commit(8, sequence=5), *history]) == mark(5)
+    assert newest_mark(history) == mark(1, 0)
+    assert newest_mark([commit(8, sequence=5), *history]) == mark(5, 7)
     with pytest.raises(TableChangedError, match="to a version"):
         newest_mark([commit(9, "RESTORE", parameters={"timestamp": "2026"}), commit(8, sequence=1)])
 
@@ -116,6 +119,26 @@ def test_what_may_have_replaced_records_is_refused(other: Commit) -> None:
     """Going on would leave a hole that nothing tells of."""
     with pytest.raises(TableChangedError, match="version 6"):
         newest_mark([other, commit(5, sequence=1)])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        commit(6, "RESTORE", parameters={"version": "3"}),
+        commit(6, "WRITE", parameters={"mode": "Overwrite"}),
+    ],
+    ids=lambda one: str(one.operation),
+)
+def test_a_batch_that_was_overtaken_by_one_who_took_records_away_is_refused(other: Commit) -> None:
+    """Its mark says what the table had when it was planned; Delta lets an append pass."""
+    before = [commit(5, sequence=2), commit(4, sequence=1)]
+    overtaken = commit(7, sequence=3, base=5)
+    with pytest.raises(TableChangedError, match=r"version 6 .* RESTORE it to version 6"):
+        newest_mark([overtaken, other, *before])
+    with pytest.raises(TableChangedError, match="version 6"):
+        newest_mark([commit(8, "OPTIMIZE"), overtaken, other, *before])
+    harmless = commit(6, "OPTIMIZE")
+    assert newest_mark([overtaken, harmless, *before]) == mark(3, 5)
 
 
 def test_a_history_that_was_cleaned_away_has_no_mark() -> None:

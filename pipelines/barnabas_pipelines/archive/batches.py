@@ -108,6 +108,7 @@ class Archiver:
                 sequence=state.sequence + 1,
                 attempt=uuid.uuid4().hex,
                 topics=plan.topics,
+                base=state.version,
             )
             self._table.append(kept.rows, new, PARTITIONED_BY)
         return DoneBatch(
@@ -159,6 +160,7 @@ def known(table: Table) -> TableState:
         sequence=state.sequence,
         attempt="",
         topics=reach_of_rows(table.rows(state.version)),
+        base=state.version,
     )
     return TableState(version=state.version, sequence=state.sequence, mark=mark)
 

@@ -200,7 +200,7 @@ def take_snapshot(
     found = next_range(topic, last, has_headers=settings["include-headers"])
     readings = Readings.of(settings)
     decoding = _decoding(settings, readings)
-    mark = _after(topic, settings, decoding).mark(state.sequence + 1, uuid.uuid4().hex)
+    mark = _after(topic, settings, decoding).mark(state, uuid.uuid4().hex)
     writer = _writer(settings, readings, table)
     if last is not None and not found.ends and last.decoding == decoding:
         writer.refresh(mark)

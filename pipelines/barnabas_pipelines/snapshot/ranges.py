@@ -36,8 +36,8 @@ class SnapshotFacts:
     has_headers: bool
     decoding: str
 
-    def mark(self, sequence: int, attempt: str) -> Mark:
-        """The mark of a commit that makes this true."""
+    def mark(self, state: TableState, attempt: str) -> Mark:
+        """The mark of a commit on that state which makes this true."""
         reach = TopicReach(
             name=self.topic,
             topic_id=self.topic_id,
@@ -49,7 +49,14 @@ class SnapshotFacts:
             "has_headers": self.has_headers,
             "decoding": self.decoding,
         }
-        return Mark(kind=KIND, sequence=sequence, attempt=attempt, topics=(reach,), facts=facts)
+        return Mark(
+            kind=KIND,
+            sequence=state.sequence + 1,
+            attempt=attempt,
+            topics=(reach,),
+            base=state.version,
+            facts=facts,
+        )
 
 
 def facts_of(state: TableState) -> SnapshotFacts | None:
@@ -141,12 +148,13 @@ def next_range(topic: TopicState, last: SnapshotFacts | None, *, has_headers: bo
                 f"topic {topic.name}, partition {partition}: the table goes on at offset {wanted}, "
                 f"but the log ends at {end}: it has lost records that the table has. {_REBUILD}"
             )
-    found = _range(
-        topic,
-        {one: last.next_offsets.get(one, start) for one, start in topic.starts.items()},
-        has_base=True,
-        since_ms=last.complete_at_ms,
-    )
+        if (epoch_end := topic.epoch_ends.get(partition, wanted)) < wanted:
+            raise DataLossError(
+                f"topic {topic.name}, partition {partition}: the table goes on at offset {wanted}, "
+                f"but the log has lost the records from {epoch_end} on, and has others there. "
+                f"{_REBUILD}"
+            )
+    found = _range(topic, starts, has_base=True, since_ms=last.complete_at_ms)
     check_deadline(topic, found, topic.seen_at_ms)
     return found
 

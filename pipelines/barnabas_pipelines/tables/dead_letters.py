@@ -55,7 +55,9 @@ class DeadLetterTable:
         if new.isEmpty():
             return
         sequence = state.sequence + 1
-        mark = Mark(kind=KIND, sequence=sequence, attempt=uuid.uuid4().hex, topics=())
+        mark = Mark(
+            kind=KIND, sequence=sequence, attempt=uuid.uuid4().hex, topics=(), base=state.version
+        )
         self._table.append(new, mark, _PARTITIONED_BY)
 
     def _missing(self, rows: DataFrame, version: int) -> DataFrame:

@@ -171,20 +171,27 @@ class DeltaTable:
             self._session.catalog.dropGlobalTempView(name)
 
     def _check_is_ours(self, mark: Mark) -> None:
-        """Raises: SecondWriterError if the commit of this sequence is not that of this mark."""
+        """Make sure that the commit of this sequence is that of this mark, and the mark is true.
+
+        Raises: SecondWriterError, TableChangedError.
+        """
         for limit in _HISTORY_LIMITS:
             for commit in self._history(limit):
                 found = commit.mark()
                 if found is not None and found.sequence == mark.sequence:
                     if found.attempt == mark.attempt:
+                        if commit.version > mark.base + 1:
+                            self._newest_mark(commit.version)
                         return
                     raise _second_writer(self._path)
         raise _second_writer(self._path)
 
     def _newest_mark(self, version: int) -> Mark | None:
         for limit in _HISTORY_LIMITS:
-            mark = newest_mark(one for one in self._history(limit) if one.version <= version)
-            if mark is not None:
+            history = [one for one in self._history(limit) if one.version <= version]
+            mark = newest_mark(history)
+            # Also what came in between is to be looked at, as far as there is a history.
+            if mark is not None and (limit is None or history[-1].version <= mark.base + 1):
                 return mark
         return None
 

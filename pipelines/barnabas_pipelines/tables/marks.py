@@ -9,6 +9,10 @@ mark that counts is found again whatever others did in between:
     RESTORE                 takes the table back: the search goes on at the version it was taken to
     anything else           may have replaced records: refused
 
+A mark is true of the version that its batch was planned on (`base`) and what the batch adds. Delta
+lets an append pass that a RESTORE or an overwrite has overtaken, and its mark then claims records
+that are gone: such a mark is refused, too.
+
 Invariants: every record of a topic below the `ends` of its reach, and not below its `starts` nor
 in a gap, was in the table with that commit; `sequence` grows by one with each commit of a job.
 """
@@ -83,13 +87,15 @@ class TopicReach:
 class Mark:
     """What a commit of a job says: whose it is, how far the table reaches, and further facts.
 
-    `attempt` is of one try to commit, so that a writer knows its own commit from another's.
+    `attempt` is of one try to commit, so that a writer knows its own commit from another's; `base`
+    is the version of the table that the batch was planned on, -1 if there was none.
     """
 
     kind: str
     sequence: int
     attempt: str
     topics: tuple[TopicReach, ...]
+    base: int
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicReach | None:
@@ -113,6 +119,7 @@ class Mark:
             "kind": self.kind,
             "sequence": self.sequence,
             "attempt": self.attempt,
+            "base": self.base,
             "topics": topics,
             "facts": dict(self.facts),
         }
@@ -154,6 +161,7 @@ def parse_mark(text: str | None) -> Mark | None:
         kind=document["kind"],
         sequence=document["sequence"],
         attempt=document["attempt"],
+        base=document["base"],
         topics=tuple(
             TopicReach(
                 name=one["name"],
@@ -174,7 +182,8 @@ def newest_mark(history: Iterable[Commit]) -> Mark | None:
     The history begins with the newest commit. Raises: TableChangedError.
     """
     restored: Commit | None = None
-    for commit in history:
+    commits = iter(history)
+    for commit in commits:
         if restored is not None and not _is_restored(commit, restored):
             continue
         restored = None
@@ -183,6 +192,7 @@ def newest_mark(history: Iterable[Commit]) -> Mark | None:
         if commit.operation == "RESTORE":
             restored = commit
         elif mark is not None:
+            _check_not_overtaken(mark, commit, commits)
             return mark
         elif not _leaves_records(commit):
             raise TableChangedError(
@@ -191,6 +201,19 @@ def newest_mark(history: Iterable[Commit]) -> Mark | None:
                 "another folder"
             )
     return None
+
+
+def _check_not_overtaken(mark: Mark, commit: Commit, before: Iterable[Commit]) -> None:
+    """Look at what was committed between the plan of a batch and its commit."""
+    for other in before:
+        if other.version <= mark.base:
+            return
+        if not _leaves_records(other):
+            raise TableChangedError(
+                f"version {other.version} of the table ({other.operation}) came in while version "
+                f"{commit.version} was made, which does not know of it: RESTORE it to version "
+                f"{commit.version - 1}, or write to another folder"
+            )
 
 
 def _leaves_records(commit: Commit) -> bool:

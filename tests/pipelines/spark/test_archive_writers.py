@@ -16,6 +16,7 @@ from barnabas_pipelines.errors import PipelineError, TopicGoneError
 from barnabas_pipelines.jobs import archive
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.jobs.job import main
+from barnabas_pipelines.tables.marks import TableChangedError
 from barnabas_pipelines.tables.table import SecondWriterError
 from tests.pipelines.spark import records
 from tests.pipelines.spark.archive_job import KEPT, ArchiveJob, awkward_records, expected
@@ -131,6 +132,26 @@ def test_of_a_topic_made_anew_while_it_is_read_nothing_is_written(
     with pytest.raises(TopicGoneError, match="made anew"):
         writer.archiver.batch(None)
     assert not job.path.exists()
+
+
+def test_a_batch_that_somebody_takes_the_table_back_under_is_told(
+    job: ArchiveJob, new_topic: NewTopic
+) -> None:
+    """Delta lets the append pass: its mark would claim what RESTORE has taken away."""
+    topic = new_topic(configs=KEPT)
+    writer = Writer(job, topic)
+    for _ in range(2):
+        records.produce(job.bootstrap, topic, awkward_records(5, 1))
+        _one_batch(writer.archiver)
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    writer.before_reading = lambda: job.table().restore(0) and None
+    for _ in range(2):
+        with pytest.raises(TableChangedError, match=r"\(RESTORE\).*RESTORE it to version 2"):
+            writer.archiver.batch(None)
+    writer.before_reading = lambda: None
+    job.table().restore(2)
+    _one_batch(writer.archiver)
+    assert job.rows() == expected(job.bootstrap, topic)
 
 
 def test_two_whole_jobs_race(

@@ -25,7 +25,9 @@ _OTHERS_SETTINGS = {
 
 
 def a_mark(sequence: int) -> Mark:
-    return Mark(kind="snapshot", sequence=sequence, attempt=uuid.uuid4().hex, topics=())
+    return Mark(
+        kind="snapshot", sequence=sequence, attempt=uuid.uuid4().hex, topics=(), base=sequence - 2
+    )
 
 
 def rows(spark: "SparkSession", value: str) -> "DataFrame":
