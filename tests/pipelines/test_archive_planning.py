@@ -85,6 +85,10 @@ def test_a_goal_is_not_passed() -> None:
     found = plan(None, later, goal=goal)
     assert found.ends == goal
     assert not plan(committed(found), later, goal=goal).is_needed
+    wider = replace(later, starts={0: 0, 1: 0, 2: 0}, ends={0: 100, 1: 200, 2: 7})
+    noted = plan(committed(found), wider, goal=goal)
+    assert noted.topics[0].ends == {0: 10, 1: 20, 2: 0}, "or a run might never end"
+    assert not plan(committed(noted), wider, goal=goal).is_needed
 
 
 def test_latest_is_remembered_before_anything_comes() -> None:

@@ -38,7 +38,7 @@ KIND: Final = "archive"
 _SETTLING_ATTEMPTS: Final = 20
 _SETTLING_SECONDS: Final = 0.5
 
-#: Reads the offsets from the first to before the second, by partition.
+#: Reads the offsets from the first to before the second, by partition; of none, no records.
 ReadRange = Callable[[Ends, Ends], "DataFrame"]
 
 

@@ -175,7 +175,8 @@ class _Planning:
             self.contradictions.append(
                 f"{log.name}-{partition}: the archive ends at offset {start}, the topic at {last}"
             )
-        end = last if goal is None else min(last, goal.get(key, last))
+        # Of a partition that is newer than the goal nothing is read, or the run might never end.
+        end = last if goal is None else min(last, goal.get(key, start))
         self.starts[key] = start
         self.ends[key] = max(start, end)
 

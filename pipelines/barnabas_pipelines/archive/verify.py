@@ -75,7 +75,7 @@ def _findings(
     named = rows.where(sf.col("topic").isin([one.name for one in reaches]))
     within = named.where(_at(compared, ">=") & _at(ends, "<"))
     wanted = {one: end for one, end in ends.items() if end > compared[one]}
-    theirs = read({one: compared[one] for one in wanted}, wanted) if wanted else within.limit(0)
+    theirs = read({one: compared[one] for one in wanted}, wanted)
     mine_sums, their_sums = _sums(within), _sums(theirs)
     counts = {key: sums[0] for key, sums in mine_sums.items()}
     older = _older(named.where(_at(begins, ">=") & _at(compared, "<")))
@@ -95,8 +95,8 @@ def _findings(
         PartitionFindings(
             topic=key.topic,
             partition=key.partition,
-            compared_from=compared[key],
-            end=ends[key],
+            compared_from=compared.get(key, 0),
+            end=ends.get(key, 0),
             record_count=counts.get(key, 0) + older.get(key, (0, 0))[0],
             older=older.get(key, (0, 0))[0],
             older_doubled=older.get(key, (0, 0))[1],
@@ -105,7 +105,7 @@ def _findings(
             is_compacted=is_compacted[key.topic],
             **details.get(key, {}),
         )
-        for key in sorted(ends)
+        for key in sorted(ends.keys() | outside.keys())
     ]
 
 

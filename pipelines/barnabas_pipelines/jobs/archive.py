@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas_client.env import Clock, SystemClock
+from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, TopicFacts
 from barnabas_pipelines.jobs.common_options import (
     FAIL_ON_DATA_LOSS,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 _BATCH_RECORDS: Final = 5_000_000
 """A long backlog is archived in portions, so that a failure does not begin it anew."""
 
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+
 _OPTIONS: Final = (
     JobOption(
         name="topics",
@@ -63,6 +66,15 @@ _OPTIONS: Final = (
         "differ.",
     ),
 )
+
+
+def check(settings: JobSettings) -> None:
+    """Refuse a topic whose name stands for null where it names a folder. Raises: OptionsError."""
+    if _NO_VALUE in settings["topics"]:
+        raise OptionsError(
+            f"--topics: a table that is partitioned by topic cannot have {_NO_VALUE}, which Delta "
+            "Lake takes for no topic at all"
+        )
 
 
 def plan(settings: JobSettings) -> Plan:
@@ -109,10 +121,13 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Archive what there is, or for ever."""
     from barnabas_pipelines.archive.batches import Archiver, range_options
     from barnabas_pipelines.archive.verify import verify
+    from barnabas_pipelines.schema import ddl
     from barnabas_pipelines.sources import read_topic
     from barnabas_pipelines.tables.delta import DeltaTable
 
     def read(starts: Ends, ends: Ends) -> DataFrame:
+        if not ends:
+            return spark.createDataFrame([], ddl(include_headers=True))
         options = {
             "kafka.bootstrap.servers": settings["bootstrap-servers"],
             **(settings["source-option"] or {}),
@@ -222,6 +237,7 @@ JOB: Final = Job(
     ),
     plan=plan,
     run=run,
+    check=check,
     uses_tables=True,
 )
 

@@ -43,6 +43,7 @@ class ArchiveJob:
             **options,
         }
         settings = settings_of(archive.JOB.options, given)
+        archive.JOB.check(settings)
         archive.JOB.plan(settings)
         report = RecordedReport("archive")
         try:

@@ -63,6 +63,13 @@ def _with_a_foreign_record(job: ArchiveJob) -> None:
     write_deltalake(str(job.path), moved, mode="append")
 
 
+def _in_a_partition_that_is_not_there(job: ArchiveJob) -> None:
+    row = job.table().to_pyarrow_table(filters=[("partition", "=", 0), ("offset", "=", 3)])
+    place = row.schema.get_field_index("partition")
+    moved = row.set_column(place, "partition", pa.array([7], pa.int32()))
+    write_deltalake(str(job.path), moved, mode="append")
+
+
 @pytest.mark.parametrize(
     ("plant", "told"),
     [
@@ -82,8 +89,21 @@ def _with_a_foreign_record(job: ArchiveJob) -> None:
         (_with_another_value, "verified-0: 1 records differ in key, value, headers or timestamp"),
         (_with_null_for_empty, "records differ in key, value"),
         (_with_a_foreign_record, "verified-0: 1 records lie outside of what the archive says"),
+        (
+            _in_a_partition_that_is_not_there,
+            "verified-7: 1 records lie outside of what the archive",
+        ),
     ],
-    ids=["beginning", "gap", "end", "doubled file", "value", "null for empty", "foreign"],
+    ids=[
+        "beginning",
+        "gap",
+        "end",
+        "doubled file",
+        "value",
+        "null for empty",
+        "foreign",
+        "foreign partition",
+    ],
 )
 def test_each_fault_that_is_planted_is_found(
     job: ArchiveJob, plant: Callable[[ArchiveJob], Any], told: str
