@@ -232,7 +232,12 @@ def _state_of(name: str, facts: ClusterFacts, clock: Clock) -> TopicState:
     """The topic, and the time before it was looked at."""
     seen_at_ms = clock.wall_ms()
     (topic,) = facts.topics([name], read_committed=True).values()
-    policy = facts.topic_setting(name, "cleanup.policy") or ""
+    policy = facts.topic_setting(name, "cleanup.policy")
+    if policy is None:
+        raise PipelineError(
+            f"the brokers do not tell the settings of topic {name}, so nobody knows how long its "
+            "deletions can be read: this user needs DescribeConfigs on it, besides Read"
+        )
     tombstone = facts.topic_setting(name, "delete.retention.ms") if "compact" in policy else None
     return TopicState(
         name=name,
