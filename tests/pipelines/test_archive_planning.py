@@ -1,7 +1,7 @@
 """What the next batch of an archive reads, and when it must not go on."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ class FakeLog:
     starts: dict[int, int]
     ends: dict[int, int]
     topic_id: str | None = "one"
+    epochs: dict[int, int] = field(default_factory=dict)
 
 
 LOG = FakeLog("orders", {0: 0, 1: 0}, {0: 10, 1: 20})
@@ -172,3 +173,16 @@ def test_a_topic_that_ends_before_the_table_is_a_contradiction() -> None:
     mark = committed(plan(None, LOG))
     found = plan(mark, replace(LOG, ends={0: 9, 1: 20}))
     assert found.contradictions == ("orders-0: the archive ends at offset 10, the topic at 9",)
+
+
+def test_a_topic_that_was_cut_and_has_grown_again_is_a_contradiction() -> None:
+    """Its end says nothing: an unclean election put other records at the archive's offsets."""
+    mark = committed(plan(None, replace(LOG, epochs={0: 4, 1: 4})))
+    assert mark.topics[0].epochs == {0: 4, 1: 4}
+    later = replace(LOG, ends={0: 30, 1: 40})
+    cut = plan(mark, later, epoch_ends=of("orders", p0=7, p1=20))
+    assert cut.contradictions == (
+        "orders-0: the archive ends at offset 10, but the topic has lost the records from offset 7 "
+        "on, and has others there",
+    )
+    assert not plan(mark, later, epoch_ends=of("orders", p0=10, p1=20)).contradictions

@@ -24,6 +24,8 @@ def topic_of(**changes: Any) -> TopicState:
         "topic_id": "one",
         "starts": {0: 0, 1: 0},
         "ends": {0: 10, 1: 20},
+        "epochs": {0: 7, 1: 7},
+        "epoch_ends": {},
         "seen_at_ms": 10 * DAY_MS,
         "tombstone_ms": DAY_MS,
     }
@@ -36,6 +38,7 @@ def facts_of(**changes: Any) -> SnapshotFacts:
         "topic": "users",
         "topic_id": "one",
         "next_offsets": {0: 4, 1: 20},
+        "epochs": {0: 6, 1: 7},
         "complete_at_ms": 10 * DAY_MS - 3_600_000,
         "has_headers": False,
         "decoding": "",
@@ -68,6 +71,20 @@ def test_a_log_that_ends_before_the_table_has_lost_records() -> None:
     """The table would keep rows that the topic does not have any more."""
     with pytest.raises(DataLossError, match=r"partition 1.*goes on at offset 20.*ends at 19"):
         next_range(topic_of(ends={0: 10, 1: 19}), facts_of(), has_headers=False)
+
+
+def test_a_new_partition_whose_first_records_are_gone_is_a_loss() -> None:
+    """They may have replaced or deleted rows of the table, whose keys have moved there."""
+    topic = topic_of(starts={0: 0, 1: 0, 2: 3}, ends={0: 10, 1: 20, 2: 5})
+    with pytest.raises(DataLossError, match=r"partition 2.*offset 0.*is 3; 3 offsets are gone"):
+        next_range(topic, facts_of(), has_headers=False)
+
+
+def test_a_log_that_was_cut_and_has_grown_again_has_lost_records() -> None:
+    """Its end says nothing: an unclean election put other records at the offsets of the table."""
+    with pytest.raises(DataLossError, match=r"partition 1.*lost the records from 15 on"):
+        next_range(topic_of(epoch_ends={0: 4, 1: 15}), facts_of(), has_headers=False)
+    next_range(topic_of(epoch_ends={0: 4, 1: 20}), facts_of(), has_headers=False)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""`admin.partitions`: ListOffsets (2), DeleteRecords (21), ElectLeaders (43),
-AlterPartitionReassignments (45) and ListPartitionReassignments (46). Timestamps of records are
-fetched with them (`record_times.py`).
+"""`admin.partitions`: ListOffsets (2), DeleteRecords (21), OffsetForLeaderEpoch (23),
+ElectLeaders (43), AlterPartitionReassignments (45) and ListPartitionReassignments (46). Timestamps
+of records are fetched with them (`record_times.py`).
 
-Offsets and records are sent to partition leaders, the rest of the controller.
+Offsets, epochs and records are sent to partition leaders, the rest of the controller.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ from barnabas_protocol.messages.list_offsets import (
 from barnabas_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
+)
+from barnabas_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 
 # The first version of ListOffsets that knows a spec; 2 knows read_committed.
@@ -95,6 +100,41 @@ class Partitions:
             items_per_request=lambda _: _OFFSETS_PER_REQUEST,
         )
         return await self._routing.each(specs, call, timeout_ms)
+
+    async def epoch_ends(
+        self, leader_epochs: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> Outcomes[TopicPartition, int | None]:
+        """Where the log has ended the leader epoch, or the last one before it; exclusive.
+
+        Below it a log is what it was under that epoch: who has read further has read records that
+        are gone (KIP-101). None where the log knows no such epoch.
+        """
+        call = Call[TopicPartition, int | None](
+            action="look up a leader epoch of",
+            api=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            to=PartitionLeaderStrategy(lambda partition: partition),
+            build=lambda context: OffsetForLeaderEpochRequest(
+                topics=[
+                    OffsetForLeaderTopic(
+                        topic=topic,
+                        partitions=[
+                            OffsetForLeaderPartition(
+                                partition=one.partition, leader_epoch=leader_epochs[one]
+                            )
+                            for one in partitions
+                        ],
+                    )
+                    for topic, partitions in by_topic(context.keys).items()
+                ]
+            ),
+            read=lambda response, context: {
+                TopicPartition(topic.topic, one.partition): error_of(one) or _known(one.end_offset)
+                for topic in response.topics
+                for one in topic.partitions
+            },
+            items_per_request=lambda _: _OFFSETS_PER_REQUEST,
+        )
+        return await self._routing.each(leader_epochs, call, timeout_ms)
 
     async def record_timestamps(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

@@ -124,12 +124,14 @@ class Archiver:
     def _plan(self, mark: Mark | None, goal: Ends | None) -> BatchPlan:
         """Raises: PipelineError if the topic does not reach the table's end."""
         for _ in range(_SETTLING_ATTEMPTS):
+            logs = self._logs()
             plan = plan_batch(
                 mark,
-                self._logs().values(),
+                logs.values(),
                 first_offsets=self._first_offsets,
                 limit=self._limit,
                 goal=goal,
+                epoch_ends=self._epoch_ends(mark, logs),
             )
             if not plan.contradictions:
                 return plan
@@ -139,6 +141,18 @@ class Archiver:
             f"the archive has more than the topic, which has lost records: "
             f"{'; '.join(plan.contradictions)}; archive it into another folder"
         )
+
+    def _epoch_ends(self, mark: Mark | None, logs: Mapping[str, TopicFacts]) -> Ends:
+        """Below which offsets the topics are what they were when they were archived."""
+        return {
+            TopicPartition(reach.name, partition): end
+            for reach in (mark.topics if mark is not None else ())
+            if reach.name in logs and reach.topic_id == logs[reach.name].topic_id
+            for partition, end in self._cluster.epoch_ends(
+                reach.name,
+                {one: epoch for one, epoch in reach.epochs.items() if one in logs[reach.name].ends},
+            ).items()
+        }
 
     def _check_ids(self, before: Mapping[str, str | None]) -> None:
         for name, now in self._cluster.topic_ids(self._topics).items():

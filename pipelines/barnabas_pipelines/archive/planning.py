@@ -5,7 +5,9 @@ there is nothing to be ahead of it or behind it. What can speak against going on
 
 - the topic was deleted and made anew, so that its offsets mean other records: refused, for good;
 - retention has taken records that were not read: refused, or reported, counted and kept as gaps;
-- the topic ends before the table does, as while a leader was just elected: `contradictions`.
+- the topic ends before the table does, as while a leader was just elected: `contradictions`;
+- the topic has lost records that the table has, and got others at their offsets since, as after an
+  unclean election: its leader epochs say so, and that is a contradiction, too.
 
 Not here: requests to the cluster (`jobs/cluster_facts.py`), reading and writing (`batches.py`).
 """
@@ -48,6 +50,10 @@ class Log(Protocol):
     def ends(self) -> Mapping[int, int]:
         """Behind the last offsets."""
 
+    @property
+    def epochs(self) -> Mapping[int, int]:
+        """Their leader epochs, where they are known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
@@ -79,12 +85,14 @@ def plan_batch(
     first_offsets: str,
     limit: int | None = None,
     goal: Ends | None = None,
+    epoch_ends: Ends | None = None,
 ) -> BatchPlan:
     """The batch behind the mark, of `limit` offsets at most and not beyond the goal.
 
+    `epoch_ends` say below which offsets logs are what they were under the mark's leader epochs.
     Raises: TopicGoneError, OptionsError.
     """
-    plan = _Planning(mark, first_offsets)
+    plan = _Planning(mark, first_offsets, epoch_ends or {})
     for log in logs:
         plan.add(log, goal)
     sizes = {one: end - plan.starts[one] for one, end in plan.ends.items()}
@@ -124,9 +132,10 @@ def check_same_topic(name: str, before: str | None, now: str | None) -> None:
 class _Planning:
     """Gathers, topic by topic, where reading goes on."""
 
-    def __init__(self, mark: Mark | None, first_offsets: str) -> None:
+    def __init__(self, mark: Mark | None, first_offsets: str, epoch_ends: Ends) -> None:
         self._mark = mark
         self._first_offsets = first_offsets
+        self._epoch_ends = epoch_ends
         self._logs: dict[str, Log] = {}
         self._gaps: dict[str, tuple[Gap, ...]] = {}
         self.starts: dict[TopicPartition, int] = {}
@@ -162,6 +171,11 @@ class _Planning:
             # A partition that was not there when the topic was looked at last began at 0.
             start = reach.ends.get(partition, 0)
             self.has_new |= partition not in reach.ends
+        if (epoch_end := self._epoch_ends.get(key, start)) < start:
+            self.contradictions.append(
+                f"{log.name}-{partition}: the archive ends at offset {start}, but the topic has "
+                f"lost the records from offset {epoch_end} on, and has others there"
+            )
         if start < first:
             self.lost.append(
                 f"{log.name}-{partition}: the archive ends at offset {start}, the topic begins "
@@ -193,6 +207,7 @@ class _Planning:
                 topic_id=log.topic_id,
                 starts={**starts, **(old.starts if old is not None else {})},
                 ends={one: ends[TopicPartition(name, one)] for one in log.ends},
+                epochs=log.epochs,
                 gaps=(*(old.gaps if old is not None else ()), *self._gaps.get(name, ())),
             )
         return tuple(before[name] for name in sorted(before))

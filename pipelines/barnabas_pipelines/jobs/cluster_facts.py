@@ -39,13 +39,15 @@ T = TypeVar("T")
 class TopicFacts:
     """A topic as the cluster describes it; offsets by partition, ends are exclusive.
 
-    `topic_id` is None where brokers have no ids.
+    `topic_id` is None where brokers have no ids. `epochs` are the leader epochs of the ends; those
+    that brokers do not say are left out.
     """
 
     name: str
     topic_id: str | None
     starts: Mapping[int, int]
     ends: Mapping[int, int]
+    epochs: Mapping[int, int]
 
     @property
     def record_count_max(self) -> int:
@@ -96,6 +98,17 @@ class ClusterFacts:
         """The ids that the topics have now. Raises: as `topics`."""
         found = self._run(lambda admin: _described(admin, names))
         return {name: _id_text(topic.topic_id) for name, topic in found.items()}
+
+    def epoch_ends(self, topic: str, epochs: Mapping[int, int]) -> dict[int, int]:
+        """Below which offset each log is what it was under that leader epoch, as far as it knows.
+
+        Raises: UnreachableError, or what the brokers refuse.
+        """
+        if not epochs:
+            return {}
+        wanted = {TopicPartition(topic, one): epoch for one, epoch in epochs.items()}
+        found = self._run(lambda admin: admin.partitions.epoch_ends(wanted)).unwrap()
+        return {one.partition: end for one, end in found.items() if end is not None}
 
     def cluster_id(self) -> str:
         """The id of the cluster, empty where brokers have none. Raises: UnreachableError."""
@@ -204,14 +217,20 @@ async def _topics(
         outcomes = await admin.partitions.list_offsets(
             dict.fromkeys(partitions, spec), read_committed=read_committed
         )
-        limits.append({key: one.offset or 0 for key, one in outcomes.unwrap().items()})
-    starts, ends = limits
+        limits.append(outcomes.unwrap())
+    starts, ends = ({key: one.offset or 0 for key, one in found.items()} for found in limits)
+    epochs = {key: one.leader_epoch for key, one in limits[1].items()}
     return {
         name: TopicFacts(
             name=name,
             topic_id=_id_text(topic.topic_id),
             starts={one: starts[TopicPartition(name, one)] for one in topic.partitions},
             ends={one: ends[TopicPartition(name, one)] for one in topic.partitions},
+            epochs={
+                one: epoch
+                for one in topic.partitions
+                if (epoch := epochs[TopicPartition(name, one)]) is not None
+            },
         )
         for name, topic in described.items()
     }

@@ -196,7 +196,7 @@ def take_snapshot(
     state.check_kind(KIND)
     last = None if settings["rebuild"] else facts_of(state)
     facts = ClusterFacts.of(settings)
-    topic = _state_of(settings["topic"], facts, clock)
+    topic = _state_of(settings["topic"], facts, clock, last)
     found = next_range(topic, last, has_headers=settings["include-headers"])
     readings = Readings.of(settings)
     decoding = _decoding(settings, readings)
@@ -228,7 +228,9 @@ def take_snapshot(
     facts.show_progress(settings["group"], {topic.name: topic.ends}, report.line)
 
 
-def _state_of(name: str, facts: ClusterFacts, clock: Clock) -> TopicState:
+def _state_of(
+    name: str, facts: ClusterFacts, clock: Clock, last: SnapshotFacts | None
+) -> TopicState:
     """The topic, and the time before it was looked at."""
     seen_at_ms = clock.wall_ms()
     (topic,) = facts.topics([name], read_committed=True).values()
@@ -239,11 +241,16 @@ def _state_of(name: str, facts: ClusterFacts, clock: Clock) -> TopicState:
             "deletions can be read: this user needs DescribeConfigs on it, besides Read"
         )
     tombstone = facts.topic_setting(name, "delete.retention.ms") if "compact" in policy else None
+    is_known = last is not None and (last.topic, last.topic_id) == (name, topic.topic_id)
+    epochs = last.epochs if is_known and last is not None else {}
+    wanted = {one: epoch for one, epoch in epochs.items() if one in topic.ends}
     return TopicState(
         name=name,
         topic_id=topic.topic_id,
         starts=topic.starts,
         ends=topic.ends,
+        epochs=topic.epochs,
+        epoch_ends=facts.epoch_ends(name, wanted),
         seen_at_ms=seen_at_ms,
         tombstone_ms=None if tombstone is None else int(tombstone),
     )
@@ -265,6 +272,7 @@ def _after(topic: TopicState, settings: JobSettings, decoding: str) -> SnapshotF
         topic=topic.name,
         topic_id=topic.topic_id,
         next_offsets=topic.ends,
+        epochs=topic.epochs,
         complete_at_ms=topic.seen_at_ms,
         has_headers=settings["include-headers"],
         decoding=decoding,

@@ -25,13 +25,14 @@ KIND: Final = "snapshot"
 class SnapshotFacts:
     """Up to where the table has its topic, and since when; how its columns are made of bytes.
 
-    Everything below `next_offsets` is in it; nothing was deleted without a trace before
-    `complete_at_ms`.
+    Everything below `next_offsets` is in it, as the logs were in these leader epochs; nothing was
+    deleted without a trace before `complete_at_ms`.
     """
 
     topic: str
     topic_id: str | None
     next_offsets: Mapping[int, int]
+    epochs: Mapping[int, int]
     complete_at_ms: int
     has_headers: bool
     decoding: str
@@ -43,6 +44,7 @@ class SnapshotFacts:
             topic_id=self.topic_id,
             starts=dict.fromkeys(self.next_offsets, 0),
             ends=self.next_offsets,
+            epochs=self.epochs,
         )
         facts = {
             "complete_at_ms": self.complete_at_ms,
@@ -73,6 +75,7 @@ def facts_of(state: TableState) -> SnapshotFacts | None:
         topic=reach.name,
         topic_id=reach.topic_id,
         next_offsets=reach.ends,
+        epochs=reach.epochs,
         complete_at_ms=mark.facts["complete_at_ms"],
         has_headers=mark.facts["has_headers"],
         decoding=mark.facts["decoding"],
@@ -94,13 +97,17 @@ class TombstonesLostError(PipelineError):
 class TopicState:
     """The topic when the run began; offsets by partition, ends exclusive.
 
-    `tombstone_ms` is how long deletions can be read at least; None if compaction removes none.
+    `epochs` are the leader epochs of the ends; below `epoch_ends` the logs are what they were in
+    those of the last run. `tombstone_ms` is how long deletions can be read at least; None if
+    compaction removes none.
     """
 
     name: str
     topic_id: str | None
     starts: Mapping[int, int]
     ends: Mapping[int, int]
+    epochs: Mapping[int, int]
+    epoch_ends: Mapping[int, int]
     seen_at_ms: int
     tombstone_ms: int | None
 
@@ -136,7 +143,9 @@ def next_range(topic: TopicState, last: SnapshotFacts | None, *, has_headers: bo
             f"the table has {'' if last.has_headers else 'no '}headers, and include-headers is "
             f"{str(has_headers).lower()}: set it back, or run with --rebuild"
         )
-    for partition, wanted in sorted(last.next_offsets.items()):
+    # Partitions that were not there when the table was made began at 0.
+    starts = {one: last.next_offsets.get(one, 0) for one in sorted(topic.starts)}
+    for partition, wanted in starts.items():
         first, end = topic.starts[partition], topic.ends[partition]
         if first > wanted:
             raise DataLossError(

@@ -68,13 +68,15 @@ class Gap:
 class TopicReach:
     """What a table has of a topic: by partition, the offsets from `starts` to before `ends`.
 
-    `topic_id` is None where brokers have no ids.
+    `topic_id` is None where brokers have no ids. `epochs` are the leader epochs that the logs were
+    in when the ends were planned, where brokers tell them.
     """
 
     name: str
     topic_id: str | None
     starts: Mapping[int, int]
     ends: Mapping[int, int]
+    epochs: Mapping[int, int] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -110,6 +112,7 @@ class Mark:
                 "id": one.topic_id,
                 "starts": {str(partition): offset for partition, offset in one.starts.items()},
                 "ends": {str(partition): offset for partition, offset in one.ends.items()},
+                "epochs": {str(partition): epoch for partition, epoch in one.epochs.items()},
                 "gaps": [[gap.partition, gap.start, gap.end] for gap in one.gaps],
             }
             for one in self.topics
@@ -168,6 +171,7 @@ def parse_mark(text: str | None) -> Mark | None:
                 topic_id=one["id"],
                 starts={int(partition): offset for partition, offset in one["starts"].items()},
                 ends={int(partition): offset for partition, offset in one["ends"].items()},
+                epochs={int(partition): epoch for partition, epoch in one["epochs"].items()},
                 gaps=tuple(Gap(*gap) for gap in one["gaps"]),
             )
             for one in document["topics"]

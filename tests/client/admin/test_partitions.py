@@ -64,6 +64,29 @@ def test_partitions_that_are_not_there_fail_alone(bootstrap: str, unique: Unique
     asyncio.run(run())
 
 
+def test_a_leader_epoch_ends_at_the_end_of_the_log_while_it_lasts(
+    bootstrap: str, unique: Unique
+) -> None:
+    """Of an epoch that no leader has had yet nothing is known; a missing partition fails alone."""
+    partition, missing = TopicPartition(unique("admin.epochs"), 0), TopicPartition("no-such", 0)
+
+    async def run() -> None:
+        async with connected(bootstrap) as (client, admin):
+            await create_topics(admin, NewTopic(name=partition.topic, partition_count=1))
+            await produce(client, partition, [1, 2, 3])
+            listed = await admin.partitions.list_offsets({partition: OffsetSpec.LATEST})
+            epoch = listed[partition].unwrap().leader_epoch
+            assert epoch is not None
+            found = await admin.partitions.epoch_ends({partition: epoch, missing: 0})
+            assert found[partition].unwrap() == 3
+            assert isinstance(found[missing].error, NotFoundError)
+            later = await admin.partitions.epoch_ends({partition: epoch + 1})
+            assert later[partition].unwrap() is None
+            await admin.topics.delete([partition.topic])
+
+    asyncio.run(run())
+
+
 def test_records_are_deleted_up_to_an_offset_or_all(bootstrap: str, unique: Unique) -> None:
     """The value is the new log start offset; beyond the end is refused."""
     name = unique("admin.delete.records")

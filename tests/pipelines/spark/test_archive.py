@@ -10,7 +10,12 @@ import pytest
 
 from barnabas_client import TopicPartition
 from barnabas_client.admin import Admin
-from barnabas_pipelines.errors import DataLossError, PipelineError, TopicGoneError
+from barnabas_pipelines.errors import (
+    DataLossError,
+    OptionsError,
+    PipelineError,
+    TopicGoneError,
+)
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.tables.local import local_table
 from tests.pipelines.spark import records
@@ -23,6 +28,7 @@ from tests.pipelines.spark.archive_job import (
     expected,
 )
 from tests.pipelines.spark.records import RecordToSend
+from tests.pipelines.spark.segments import cut_segment
 from tests.support.barnabas_process import BarnabasProcess
 
 if TYPE_CHECKING:
@@ -235,6 +241,61 @@ def test_records_that_retention_took_are_told(job: ArchiveJob, new_topic: NewTop
     assert any("goes on without" in line for line in job.said)
     assert any("3 offsets were gone before they were read" in line for line in job.said)
     assert [row[2] for row in job.rows()] == [*range(5), *range(8, 15)]
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_an_empty_topic_is_archived(job: ArchiveJob, new_topic: NewTopic, via: str) -> None:
+    """There is nothing to read, but how far the table reaches is noted: at first, and at a gap."""
+    topic = new_topic(partitions=2, configs=KEPT)
+    job.run(topic, via=via, verify=True)
+    assert (job.rows(), job.table().version()) == ([], 0)
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    records.delete_records(job.bootstrap, {(topic, 0): 5})
+    with pytest.raises(DataLossError, match="5 offsets are gone"):
+        job.run(topic, via=via)
+    job.run(topic, via=via, verify=True, **{"fail-on-data-loss": False})
+    assert any("5 offsets were gone before they were read" in line for line in job.said)
+    records.produce(job.bootstrap, topic, awkward_records(5, 1))
+    job.run(topic, via=via, verify=True)
+    assert job.rows() == expected(job.bootstrap, topic)
+
+
+def test_names_of_topics_are_what_they_are(job: ArchiveJob, new_topic: NewTopic) -> None:
+    """They name folders, of which one means that there is no name."""
+    names = ["a.b_c-D", "-x", "..x", "null", "2026-01-01", ".hidden"]
+    for name in names:
+        new_topic(name=name, configs=KEPT)
+        records.produce(job.bootstrap, name, awkward_records(5, 1))
+    job.run(*names, verify=True)
+    wanted = [row for name in names for row in expected(job.bootstrap, name)]
+    assert job.rows() == sorted(wanted, key=lambda row: row[:3])
+    with pytest.raises(OptionsError, match="no topic at all"):
+        job.run("__HIVE_DEFAULT_PARTITION__")
+
+
+def test_a_topic_that_was_cut_and_has_grown_again_is_told(
+    spark: "SparkSession", own_broker: BarnabasProcess, tmp_path: Path
+) -> None:
+    """As by an unclean election: the offsets fit, and what is at those that are archived does not.
+
+    What retention has taken since, --verify cannot compare.
+    """
+    job = ArchiveJob(spark, own_broker.bootstrap, tmp_path / "archive")
+    records.create_topic(job.bootstrap, "cut", 1, dict(KEPT))
+    for _ in range(2):
+        records.produce(job.bootstrap, "cut", awkward_records(5, 1))
+    job.run("cut")
+    own_broker.kill()
+    (segment,) = own_broker.data_directory.rglob("cut-0/*.log")
+    cut_segment(segment, 5)
+    own_broker.start()
+    for _ in range(2):
+        records.produce(job.bootstrap, "cut", awkward_records(8, 1))
+    records.delete_records(job.bootstrap, {("cut", 0): 8})
+    before = job.rows()
+    with pytest.raises(PipelineError, match="lost the records from offset 8 on, and has others"):
+        job.run("cut", verify=True)
+    assert job.rows() == before
 
 
 def test_several_topics_share_an_archive(job: ArchiveJob, new_topic: NewTopic) -> None:

@@ -1,5 +1,6 @@
 """`snapshot` with a driver that is killed and a broker that dies: whole tables, nothing lost."""
 
+import asyncio
 import random
 import sys
 import threading
@@ -10,12 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from barnabas_client.admin import Admin
+from barnabas_client.admin.values.acls import AclBinding
+from barnabas_pipelines.errors import DataLossError, PipelineError
 from barnabas_pipelines.jobs import snapshot
 from barnabas_pipelines.jobs.settings import settings_of
+from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType
 from tests.pipelines.spark import records
 from tests.pipelines.spark.kill_rounds import ROUNDS
 from tests.pipelines.spark.recorded_report import RecordedReport
 from tests.pipelines.spark.records import RecordToSend
+from tests.pipelines.spark.segments import cut_segment
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.processes import ManagedProcess
 from tests.support.waiting import wait_until
@@ -27,6 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 NewTopic = Callable[..., str]
 KEYS = 500
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 COMPACTED: dict[str, str | None] = {"cleanup.policy": "compact"}
 
 
@@ -154,3 +161,65 @@ def test_a_driver_that_is_killed_leaves_a_whole_table(
     given = {"bootstrap-servers": broker.bootstrap, "topic": topic, "table": str(path)}
     snapshot.run(settings_of(snapshot.OPTIONS, given), spark, RecordedReport("snapshot"))
     assert table(path) == wanted
+
+
+def test_a_topic_that_was_cut_and_has_grown_again_is_not_merged(
+    spark: "SparkSession", own_broker: BarnabasProcess, tmp_path: Path
+) -> None:
+    """As by an unclean election: the table has rows of records that are gone."""
+    records.create_topic(own_broker.bootstrap, "users", 1, COMPACTED)
+    given = {"bootstrap-servers": own_broker.bootstrap, "topic": "users"}
+    settings = settings_of(snapshot.OPTIONS, given | {"table": str(tmp_path / "table")})
+
+    def produce(*keys: bytes) -> None:
+        sent = [RecordToSend(key=key, value=b"value of " + key) for key in keys]
+        records.produce(own_broker.bootstrap, "users", sent)
+
+    produce(b"a", b"b")
+    produce(b"c")
+    snapshot.run(settings, spark, RecordedReport("snapshot"))
+    own_broker.kill()
+    (segment,) = own_broker.data_directory.rglob("users-0/*.log")
+    cut_segment(segment, 2)
+    own_broker.start()
+    produce(b"d", b"e")
+    with pytest.raises(DataLossError, match="lost the records from 2 on, and has others there"):
+        snapshot.run(settings, spark, RecordedReport("snapshot"))
+    rebuilt = settings_of(snapshot.OPTIONS, dict(settings.values) | {"rebuild": True})
+    snapshot.run(rebuilt, spark, RecordedReport("snapshot"))
+    assert set(table(tmp_path / "table")) == {b"a", b"b", b"d", b"e"}
+
+
+def test_a_topic_whose_settings_are_not_told_is_refused(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Without its delete.retention.ms nobody knows whether deletions were missed since."""
+    secured = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
+    with BarnabasProcess(tmp_path / "broker", properties=secured) as own:
+        records.create_topic(own.bootstrap, "users", 1, COMPACTED)
+        records.produce(own.bootstrap, "users", [RecordToSend(key=b"a", value=b"1")])
+        rights = [
+            _right(AclOperation.ALL, AclPermission.ALLOW),
+            _right(AclOperation.DESCRIBE_CONFIGS, AclPermission.DENY),
+        ]
+
+        async def give() -> None:
+            async with Admin(own.bootstrap) as admin:
+                (await admin.acls.create(rights)).unwrap()
+
+        asyncio.run(give())
+        given = {"bootstrap-servers": own.bootstrap, "topic": "users"}
+        settings = settings_of(snapshot.OPTIONS, given | {"table": str(tmp_path / "table")})
+        with pytest.raises(PipelineError, match="needs DescribeConfigs"):
+            snapshot.run(settings, spark, RecordedReport("snapshot"))
+        assert table(tmp_path / "table") == {}
+
+
+def _right(operation: AclOperation, permission: AclPermission) -> AclBinding:
+    return AclBinding(
+        resource_type=AclResourceType.TOPIC,
+        resource_name="users",
+        principal="User:ANONYMOUS",
+        operation=operation,
+        permission=permission,
+    )
