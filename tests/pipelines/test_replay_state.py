@@ -11,6 +11,7 @@ from barnabas_pipelines.replay.task import Pace, task_rate
 STATE = ReplayState(
     requested={"path": "/a", "target": "again", "from_ms": None, "partitions": [0, 2]},
     topic_id="abc",
+    table_id="the table",
     version=3,
     replay_id="4a5b",
     counts={0: 5, 1: 0},
@@ -39,6 +40,13 @@ def test_another_choice_needs_another_checkpoint() -> None:
         STATE.check_same({**STATE.requested, "from_ms": 5}, "abc", "/r")
     with pytest.raises(TopicGoneError, match="made anew"):
         STATE.check_same(dict(STATE.requested), "def", "/r")
+
+
+def test_a_table_that_was_made_anew_is_not_gone_on_with() -> None:
+    """It can have the same version, and other rows in other places."""
+    STATE.check_table("the table", "/r")
+    with pytest.raises(PipelineError, match="the archive was deleted and made anew"):
+        STATE.check_table("another", "/r")
 
 
 def test_progress_is_at_most_what_each_partition_is_to_get() -> None:

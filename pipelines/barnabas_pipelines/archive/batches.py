@@ -13,7 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_pipelines.archive.planning import (
@@ -176,7 +176,7 @@ def known(table: Table) -> TableState:
         topics=reach_of_rows(table.rows(state.version)),
         base=state.version,
     )
-    return TableState(version=state.version, sequence=state.sequence, mark=mark)
+    return replace(state, mark=mark)
 
 
 def range_options(starts: Ends, ends: Ends) -> dict[str, str]:

@@ -91,6 +91,8 @@ class Replay:
             if state.is_done:
                 self._report.line(f"done before: {state.record_count:,} records")
                 return
+            # Its rows may be others: leaving out as many as are there would lose and double some.
+            state.check_table(self._table.state().table_id, self._request.checkpoint)
             rows = self._rows(state.version, len(state.counts))
             present = self._target.sent(state.replay_id)
             state.check_sent(present)
@@ -112,9 +114,9 @@ class Replay:
 
     def _begin(self, topic_id: str | None) -> tuple[ReplayState, DataFrame] | None:
         """Fix what is to be replayed, before anything is sent; None if another run just did."""
-        version = self._table.state().version
+        table = self._table.state()
         partitions = range(self._target.cluster.partition_count(self._target.topic))
-        rows = self._rows(version, len(partitions))
+        rows = self._rows(table.version, len(partitions))
         counts = {row[0]: row[1] for row in rows.groupBy("target").count().collect()}
         missing = sorted(set(counts) - set(partitions))
         if missing:
@@ -126,7 +128,8 @@ class Replay:
         state = ReplayState(
             requested=self._request.requested(),
             topic_id=topic_id,
-            version=version,
+            table_id=table.table_id,
+            version=table.version,
             replay_id=secrets.token_hex(8),
             counts={partition: counts.get(partition, 0) for partition in partitions},
         )

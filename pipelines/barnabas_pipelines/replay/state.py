@@ -1,6 +1,6 @@
 """What a replay remembers, so that it can go on after a kill: one small file. Pure.
 
-It is written before the first record is sent: which version of the archive is replayed, by what id
+It is written before the first record is sent: which version of which table is replayed, by what id
 the replay is known to the brokers, and how many records each partition of the target is to get. How
 many it has got already stands in the target's cluster (`target.py`).
 
@@ -18,19 +18,20 @@ from typing import Any, Final
 from barnabas_pipelines.errors import OptionsError, PipelineError, TopicGoneError
 
 FILE_NAME: Final = "replay.json"
-_VERSION: Final = 3
+_VERSION: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
     """A replay: what was requested, and what was true when it began.
 
-    `requested` is what somebody chose, `version` that of the archive's table; `counts` are by
-    partition of the target.
+    `requested` is what somebody chose, `version` that of the archive's table with `table_id`;
+    `counts` are by partition of the target.
     """
 
     requested: Mapping[str, Any]
     topic_id: str | None
+    table_id: str
     version: int
     replay_id: str
     counts: Mapping[int, int]
@@ -47,6 +48,7 @@ class ReplayState:
             "version": _VERSION,
             "requested": dict(self.requested),
             "topic_id": self.topic_id,
+            "table_id": self.table_id,
             "table_version": self.version,
             "replay_id": self.replay_id,
             "counts": {str(partition): count for partition, count in self.counts.items()},
@@ -74,6 +76,15 @@ class ReplayState:
             raise TopicGoneError(
                 f"the target was deleted and made anew since the replay of {place} began: delete "
                 "that folder to begin again"
+            )
+
+    def check_table(self, table_id: str, place: str) -> None:
+        """Refuse another table in the same folder. Raises: PipelineError."""
+        if table_id != self.table_id:
+            raise PipelineError(
+                f"the archive was deleted and made anew since the replay of {place} began: what is "
+                "left of the replay cannot be read any more; begin again with another target and "
+                "checkpoint"
             )
 
     def check_sent(self, sent: Mapping[int, int]) -> None:
@@ -108,6 +119,7 @@ def parse_state(text: str) -> ReplayState:
         return ReplayState(
             requested=document["requested"],
             topic_id=document["topic_id"],
+            table_id=document["table_id"],
             version=document["table_version"],
             replay_id=document["replay_id"],
             counts={int(partition): count for partition, count in document["counts"].items()},

@@ -84,7 +84,10 @@ class DeltaTable:
                 f"{self._path} is a table of somebody else: no job of this package has written it"
             )
         return TableState(
-            version=version, sequence=int(found.get()), mark=self._newest_mark(version)
+            version=version,
+            sequence=int(found.get()),
+            mark=self._newest_mark(version),
+            table_id=str(snapshot.metadata().id()),
         )
 
     def rows(self, version: int | None = None) -> DataFrame:

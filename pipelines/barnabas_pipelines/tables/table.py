@@ -27,13 +27,15 @@ class SecondWriterError(PipelineError):
 class TableState:
     """A table at one moment: version -1 if there is none.
 
-    `sequence` is that of the last commit of any job; `mark` says what the table has. Without a mark
-    a table with a sequence has lost the history that had it.
+    `table_id` is another one in a table that was made anew in the same folder. `sequence` is that
+    of the last commit of any job; `mark` says what the table has. Without a mark a table with a
+    sequence has lost the history that had it.
     """
 
     version: int
     sequence: int
     mark: Mark | None
+    table_id: str = ""
 
     def check_kind(self, kind: str) -> None:
         """Make sure that no other job made the table. Raises: TableChangedError."""

@@ -279,6 +279,22 @@ def test_progress_that_the_brokers_have_forgotten_is_told(
     assert len(job.records(target)) == COUNT
 
 
+def test_an_archive_that_was_made_anew_is_not_gone_on_with(
+    job: ReplayJob, new_topic: NewTopic
+) -> None:
+    """The version may be there again, with other rows: what is left out is not what is there."""
+    target = new_topic(partitions=PARTITIONS, configs=KEPT)
+    given = job.given(target)
+    job.run(target)
+    state = Path(given["checkpoint"]) / "replay.json"
+    document = json.loads(state.read_text())
+    assert document["table_id"] == str(job.archive.table().metadata().id)
+    state.write_text(json.dumps({**document, "done": False, "table_id": "another"}))
+    with pytest.raises(PipelineError, match="the archive was deleted and made anew"):
+        job.run(target)
+    assert len(job.records(target)) == COUNT
+
+
 def test_an_attempt_that_comes_back_is_shut_out(job: ReplayJob, new_topic: NewTopic) -> None:
     """A task that was cut off while another attempt did its work can commit nothing."""
     target = Target(
