@@ -14,6 +14,7 @@ from barnabas_pipelines.jobs.aggregate_settings import (
     check_remembered,
     facts_of,
     remembered,
+    remembered_partition_count,
 )
 from barnabas_pipelines.jobs.settings import JobSettings, settings_of
 
@@ -66,7 +67,7 @@ def test_fields_are_inferred_unless_they_are_declared() -> None:
 
 def test_a_checkpoint_goes_on_with_what_made_it() -> None:
     """Watermark, policies, limits and trigger may change: state does not depend on them."""
-    text = remembered(settings(group_by="country"), "id", "target")
+    text = remembered(settings(group_by="country"), "id", "target", 3)
     changed = settings(
         group_by="country",
         watermark="1h",
@@ -76,6 +77,7 @@ def test_a_checkpoint_goes_on_with_what_made_it() -> None:
     )
     check_remembered(text, changed, "id", "target")
     check_remembered(text, changed, None, None)
+    assert remembered_partition_count(text) == 3
 
 
 @pytest.mark.parametrize(
@@ -94,19 +96,19 @@ def test_a_checkpoint_goes_on_with_what_made_it() -> None:
 def test_what_state_depends_on_cannot_change_under_a_checkpoint(changed: Any, message: str) -> None:
     """Spark says so late and in other words, or quietly uses what the checkpoint has."""
     with pytest.raises(CheckpointMismatchError, match=message) as raised:
-        check_remembered(remembered(settings(), "id", "target"), settings(**changed), "id", None)
+        check_remembered(remembered(settings(), "id", "target", 3), settings(**changed), "id", None)
     assert "set them back, or give a new --checkpoint" in str(raised.value)
 
 
 def test_a_topic_that_was_made_again_is_not_gone_on_with() -> None:
     """The connector knows topics by name only, and its offsets fit by chance."""
     with pytest.raises(CheckpointMismatchError, match="deleted and made again"):
-        check_remembered(remembered(settings(), "one", "target"), settings(), "two", None)
+        check_remembered(remembered(settings(), "one", "target", 3), settings(), "two", None)
 
 
 def test_a_target_that_was_made_again_is_not_gone_on_with() -> None:
     """Windows that do not change any more would be missing in it."""
-    text = remembered(settings(), "id", "one")
+    text = remembered(settings(), "id", "one", 3)
     with pytest.raises(CheckpointMismatchError, match=r"target .* was deleted and made again"):
         check_remembered(text, settings(), "id", "two")
 
@@ -120,7 +122,7 @@ def test_an_unreadable_file_in_the_checkpoint_is_told(text: str) -> None:
 
 def test_a_checkpoint_of_a_later_release_is_refused() -> None:
     """What it remembers may mean something else."""
-    document = json.loads(remembered(settings(), "id", "target")) | {"version": 2}
+    document = json.loads(remembered(settings(), "id", "target", 3)) | {"version": 2}
     with pytest.raises(CheckpointMismatchError, match="another release"):
         check_remembered(json.dumps(document), settings(), "id", None)
 

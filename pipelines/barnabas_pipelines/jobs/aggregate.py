@@ -9,8 +9,9 @@ again replaces itself: the compacted view of the target, the newest row per key,
 once, whatever was killed when. Who reads all rows sees earlier states of a window, and some twice.
 
 The driver writes, and a driver that was given up is fenced by the next one (`aggregate/`). Rows are
-read to their end, and then the ids of the topics are looked at, before any is written. It holds as
-long as the target keeps its number of partitions, and the records are there to be read again.
+read to their end, and then the topics are looked at, before any is written: their ids, and that the
+target has as many partitions as when the checkpoint was made. It holds as long as the records are
+there to be read again.
 
 Under the checkpoint are the query's (`aggregate/`), that of the dead letters (`dead-letters/`), the
 settings that its state depends on (`aggregate.json`) and the line of those that wrote (`writers/`).
@@ -37,6 +38,7 @@ from barnabas_pipelines.jobs.aggregate_settings import (
     check,
     check_remembered,
     remembered,
+    remembered_partition_count,
 )
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts, SameTopics
 from barnabas_pipelines.jobs.common_options import producer_settings
@@ -68,7 +70,7 @@ _STATE_PACKAGE: Final = "org.apache.spark.sql.execution.streaming.state"
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     """Run the query to its end.
 
-    Raises: CheckpointMismatchError, TopicGoneError, QueryFailedError.
+    Raises: CheckpointMismatchError, TopicGoneError, PipelineError, QueryFailedError.
     """
     from barnabas_pipelines.storage.hadoop_files import open_store
 
@@ -82,11 +84,15 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
     _make_sure_of(target, settings, facts, report)
     letters = settings["dead-letter-topic"]
     ids = facts.topic_ids([topic, target, *([letters] if letters else [])])
+    count = facts.partition_count(target)
     if known is None:
-        checkpoint.write(SETTINGS_FILE, remembered(settings, ids[topic], ids[target]))
+        checkpoint.write(SETTINGS_FILE, remembered(settings, ids[topic], ids[target], count))
     else:
         check_remembered(known, settings, ids[topic], ids[target])
-    sinks = _Sinks(settings, facts, checkpoint, SameTopics(facts, ids))
+        count = remembered_partition_count(known)
+    same_topics = SameTopics(facts, ids, {target: count})
+    same_topics.check()
+    sinks = _Sinks(settings, facts, checkpoint, same_topics)
     tally = _Tally(report)
     try:
         with _configured(spark, settings):

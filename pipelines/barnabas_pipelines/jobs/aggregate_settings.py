@@ -253,15 +253,26 @@ def check(settings: JobSettings) -> None:
     producer_settings(settings, target)
 
 
-def remembered(settings: JobSettings, topic_id: str | None, target_id: str | None) -> str:
-    """The file that a checkpoint gets: what its state depends on, and the ids of its topics."""
+def remembered(
+    settings: JobSettings,
+    topic_id: str | None,
+    target_id: str | None,
+    target_partitions: int,
+) -> str:
+    """The file that a checkpoint gets: what its state and the places of its rows depend on."""
     document = {
         "version": _FILE_VERSION,
         "topic_id": topic_id,
         "target_id": target_id,
+        "target_partitions": target_partitions,
         "settings": _fixed(settings),
     }
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def remembered_partition_count(text: str) -> int:
+    """How many partitions the target had, by a file that `check_remembered` has read."""
+    return int(json.loads(text)["target_partitions"])
 
 
 def check_remembered(
@@ -275,7 +286,7 @@ def check_remembered(
     try:
         document = json.loads(text)
         version, known = document["version"], document["settings"]
-        known_id = document["topic_id"]
+        known_id, _ = document["topic_id"], document["target_partitions"]
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointMismatchError(f"{where}: {SETTINGS_FILE} cannot be read: {error}") from None
     anew = "or give a new --checkpoint, which starts at --starting-offsets and writes rows anew"

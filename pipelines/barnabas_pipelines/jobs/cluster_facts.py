@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from barnabas_client.errors import (
@@ -250,14 +251,23 @@ def _id_text(topic_id: Any) -> str | None:
 
 
 class SameTopics:
-    """The topics of a run, with the ids that they had when it, or its checkpoint, began."""
+    """The topics of a run, with the ids that they had when it, or its checkpoint, began.
 
-    def __init__(self, cluster: ClusterFacts, ids: Mapping[str, str | None]) -> None:
+    Of topics to which keys lead, the partitions must stay as many.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterFacts,
+        ids: Mapping[str, str | None],
+        partition_counts: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._cluster = cluster
         self.ids = dict(ids)
+        self._partition_counts = dict(partition_counts)
 
     def check(self) -> None:
-        """Read the ids again. Raises: TopicGoneError, UnreachableError."""
+        """Look at the topics again. Raises: TopicGoneError, PipelineError, UnreachableError."""
         now = self._cluster.topic_ids(list(self.ids))
         for name, known in self.ids.items():
             if None not in (known, now[name]) and now[name] != known:
@@ -265,4 +275,11 @@ class SameTopics:
                     f"topic {name} was deleted and made anew since the job began (its id was "
                     f"{known} and is {now[name]}): what was not finished is not written. Give a "
                     "new --checkpoint, and a new target if its rows are of the old topic"
+                )
+        for name, count in self._partition_counts.items():
+            if (found := self._cluster.partition_count(name)) != count:
+                raise PipelineError(
+                    f"{name} had {count} partitions and has {found}: rows of a key would go to "
+                    "another one than before, where none replaces the other. Give a new target "
+                    "and a new --checkpoint"
                 )

@@ -1,5 +1,6 @@
 """`aggregate` when something is wrong: one clear line, or nothing lost and nothing doubled."""
 
+import asyncio
 import random
 import threading
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from barnabas_client.admin import Admin
 from barnabas_pipelines.errors import PipelineError, TopicGoneError
 from barnabas_pipelines.jobs import aggregate
 from barnabas_pipelines.jobs.aggregate_settings import CheckpointMismatchError
@@ -165,6 +167,23 @@ def test_a_dead_letter_topic_that_is_made_anew_in_mid_run_is_seen(
         run_and_remake(
             job, letters, "connector", undecodable="dead-letter", dead_letter_topic=letters
         )
+
+
+def test_a_target_that_got_partitions_is_not_gone_on_with(job: AggregateJob) -> None:
+    """A key would have a row in two of them, and compaction would keep both."""
+    job.produce(*((0, {"user": f"user {number}", "amount": 1}) for number in range(40)))
+    job.run()
+    before = records.consume(job.bootstrap, job.target)
+
+    async def add() -> None:
+        async with Admin(job.bootstrap) as admin:
+            (await admin.topics.add_partitions({job.target: 5})).unwrap()
+
+    asyncio.run(add())
+    job.produce(*((0, {"user": f"user {number}", "amount": 1}) for number in range(40)))
+    with pytest.raises(PipelineError, match="had 2 partitions and has 5"):
+        job.run()
+    assert records.consume(job.bootstrap, job.target) == before
 
 
 def test_percentiles_keep_their_accuracy_over_many_batches(job: AggregateJob) -> None:
