@@ -283,6 +283,23 @@ def begins(start: StreamOffsets, now: LogView) -> StreamOffsets:
     return StreamOffsets(offsets=offsets, topic_ids=now.ends.topic_ids)
 
 
+def with_unseen(end: StreamOffsets, start: StreamOffsets, now: LogView) -> StreamOffsets:
+    """The end with partitions of `start` that are not there now, where they were.
+
+    A broker that has just started may not know them yet: should they come back, what was read of
+    them would be read again from the beginning. Without an id it could be another topic's.
+    """
+    unseen = {
+        partition: offset
+        for partition, offset in start.offsets.items()
+        if not now.has(partition)
+        and start.topic_id(partition.topic)
+        and start.is_same_topic(now.ends, partition.topic)
+    }
+    ids = {topic: start.topic_id(topic) for topic, _ in unseen}
+    return StreamOffsets(offsets={**end.offsets, **unseen}, topic_ids={**ids, **end.topic_ids})
+
+
 def backlog(start: StreamOffsets, end: StreamOffsets) -> dict[TopicPartition, int]:
     """How many offsets lie between them, by partition of `end`; none is negative."""
     return {

@@ -45,6 +45,7 @@ from barnabas_pipelines.offsets import (
     loss_text,
     plan_ranges,
     start_of_batch,
+    with_unseen,
 )
 from barnabas_pipelines.options import Options
 
@@ -172,7 +173,7 @@ class StreamDriver:
         if least is not None and self._target is None and not self._is_due(waiting, least):
             return start
         self._triggered_at_ms = self._clock.monotonic_ms()
-        return end if most is None else limit_end(begin, end, most)
+        return with_unseen(end if most is None else limit_end(begin, end, most), start, now)
 
     def _within_target(self, start: StreamOffsets, ends: StreamOffsets) -> StreamOffsets:
         """The ends, or those that were fixed at the beginning if they are earlier."""

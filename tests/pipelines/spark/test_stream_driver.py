@@ -6,7 +6,7 @@ import pytest
 
 from barnabas_pipelines.datasource.stream_reader import StreamDriver
 from barnabas_pipelines.errors import DataLossError
-from barnabas_pipelines.offsets import LogView, StreamOffsets
+from barnabas_pipelines.offsets import LogView, StreamOffsets, begins
 from barnabas_pipelines.option_table import Use
 from barnabas_pipelines.options import parse_options
 from barnabas_protocol.ids import TopicPartition
@@ -136,3 +136,19 @@ def test_a_log_that_was_cut_is_gone_on_with_at_its_end() -> None:
     logs = Logs(p0=5)
     one = driver(logs, failOnDataLoss="false")
     assert one.next_end(logs.at(p0=9), most=10, least=None) == logs.at(p0=5)
+
+
+def test_a_partition_that_is_not_seen_for_a_while_is_not_read_again() -> None:
+    """As by a broker that has just started: from its beginning, everything would be there twice."""
+    logs = Logs(p0=10, p1=20)
+    one = driver(logs, failOnDataLoss="false")
+    start = logs.at(p0=10, p1=20)
+    del logs.ends[1]
+    logs.ends[0] = 12
+    end = one.next_end(start, most=None, least=None)
+    assert end == logs.at(p0=12, p1=20)
+    logs.ends[1] = 25
+    assert begins(end, logs.log_view()).offsets == named({0: 12, 1: 20})
+    with pytest.raises(DataLossError, match=r"orders-1.*does not exist any more"):
+        del logs.ends[1]
+        driver(logs).next_end(start, most=None, least=None)
