@@ -20,6 +20,7 @@ from barnabas_pipelines.jobs.common_options import (
     FAIL_ON_DATA_LOSS,
     GROUP,
     MAX_OFFSETS_PER_TRIGGER,
+    READ_COMMITTED,
     SESSION_OPTIONS,
     SOURCE_OPTIONS,
     STARTING_OFFSETS,
@@ -130,6 +131,7 @@ def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:
             return spark.createDataFrame([], ddl(include_headers=True))
         options = {
             "kafka.bootstrap.servers": settings["bootstrap-servers"],
+            **READ_COMMITTED,
             **(settings["source-option"] or {}),
             **range_options(starts, ends),
             "includeHeaders": "true",
@@ -198,7 +200,7 @@ def _progress(done: DoneBatch, began_ms: int, clock: Clock) -> BatchProgress:
 
 def _reads_committed(settings: JobSettings) -> bool:
     given = {name.lower(): text for name, text in (settings["source-option"] or {}).items()}
-    return given.get("kafka.isolation.level") == "read_committed"
+    return (READ_COMMITTED | given)["kafka.isolation.level"] == "read_committed"
 
 
 def _topic_line(topic: TopicFacts, table: LocalTable | None) -> str:

@@ -167,6 +167,10 @@ VACUUM: Final = JobOption(
 TABLE_OPTIONS: Final = (FILE_SIZE_TARGET, COMPRESSION, OPTIMIZE, VACUUM)
 
 
+READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
+"""What jobs read unless an option says otherwise: records of aborted transactions never were."""
+
+
 def sink_options(settings: JobSettings, topic: str) -> dict[str, str]:
     """The options of a sink for a topic, spelled as both ways spell them."""
     return {

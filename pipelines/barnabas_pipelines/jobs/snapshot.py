@@ -26,6 +26,7 @@ from barnabas_pipelines.jobs import registry_options
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.jobs.common_options import (
     GROUP,
+    READ_COMMITTED,
     SESSION_OPTIONS,
     SOURCE_OPTIONS,
     TABLE_OPTIONS,
@@ -303,7 +304,7 @@ def _records(settings: JobSettings, spark: SparkSession, found: ReadRange) -> Da
     topic = settings["topic"]
     options = {
         "kafka.bootstrap.servers": settings["bootstrap-servers"],
-        "kafka.isolation.level": "read_committed",
+        **READ_COMMITTED,
         **(settings["source-option"] or {}),
         "assign": json.dumps({topic: sorted(found.ends)}),
         "startingOffsets": json.dumps({topic: found.starts}),

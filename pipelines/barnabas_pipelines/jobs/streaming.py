@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_pipelines.errors import PipelineError, failure_line
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
-from barnabas_pipelines.jobs.common_options import trigger_seconds
+from barnabas_pipelines.jobs.common_options import READ_COMMITTED, trigger_seconds
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobSettings
 
@@ -50,6 +50,7 @@ def source_options(
     """The options of the source, spelled as both ways spell them."""
     options = {
         "kafka.bootstrap.servers": settings["bootstrap-servers"],
+        **READ_COMMITTED,
         "subscribe": ",".join(topics),
         "startingOffsets": settings["starting-offsets"],
         "failOnDataLoss": str(settings["fail-on-data-loss"]).lower(),

@@ -5,6 +5,7 @@ records in front of it, in it and behind it on other partitions.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas_client import Producer
+from barnabas_pipelines.jobs import aggregate, quality
+from barnabas_pipelines.jobs.settings import settings_of
 from barnabas_pipelines.schema import ddl
+from tests.pipelines.spark import records
 from tests.pipelines.spark.archive_job import ArchiveJob
 from tests.pipelines.spark.reading import WAYS, read, rows
+from tests.pipelines.spark.recorded_report import RecordedReport
 from tests.support.barnabas_process import BarnabasProcess
 from tests.support.waiting import wait_until
 
@@ -190,9 +195,9 @@ def test_an_archive_has_what_was_committed(
     tmp_path: Path,
     via: str,
 ) -> None:
-    """The offsets of aborted records and of markers are no gaps."""
+    """Without being asked to; the offsets of aborted records and of markers are no gaps."""
     job = ArchiveJob(spark, broker.bootstrap, tmp_path / "archive")
-    options = {"via": via, "source-option": {"kafka.isolation.level": "read_committed"}}
+    options = {"via": via, "verify": True}
     job.run(topic, **options)
     assert [(row[1], row[4]) for row in job.rows()] == archived("a1", "a2", "c1", "c2")
     open_transaction.abort()
@@ -200,6 +205,56 @@ def test_an_archive_has_what_was_committed(
     open_transaction.commit()
     job.run(topic, **options)
     assert [(row[1], row[4]) for row in job.rows()] == archived("a1", "a2", "c1", "c2", "e1")
+
+
+def test_an_archive_of_all_there_is_has_to_be_asked_for(
+    spark: "SparkSession",
+    broker: BarnabasProcess,
+    topic: str,
+    open_transaction: Transactions,
+    tmp_path: Path,
+) -> None:
+    """By the source's own option, as other jobs."""
+    job = ArchiveJob(spark, broker.bootstrap, tmp_path / "archive")
+    job.run(topic, verify=True, **{"source-option": {"kafka.isolation.level": "read_uncommitted"}})
+    everything = archived("a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
+    assert [(row[1], row[4]) for row in job.rows()] == everything
+
+
+@pytest.mark.parametrize("via", ["connector", "python"])
+def test_records_that_were_aborted_are_neither_counted_nor_judged(
+    spark: "SparkSession", broker: BarnabasProcess, new_topic: NewTopic, tmp_path: Path, via: str
+) -> None:
+    """A replay that was killed has aborted some, and sends them again."""
+    topic = new_topic(partitions=PARTITIONS, configs={"retention.ms": "-1"})
+    writer = Transactions(broker.bootstrap, topic)
+    for end in (writer.abort, writer.commit):
+        writer.begin("1", "2")
+        end()
+    writer.close()
+    given = {
+        "bootstrap-servers": broker.bootstrap,
+        "topic": topic,
+        "via": via,
+        "value-format": "number",
+    }
+    totals = {
+        "target": f"{topic}-totals",
+        "create-target": True,
+        "checkpoint": str(tmp_path / "aggregate"),
+        "measures": "count, sum(value)",
+        "state-partitions": 2,
+    }
+    report = RecordedReport("aggregate")
+    aggregate.JOB.run(settings_of(aggregate.JOB.options, given | totals), spark, report)
+    rows = [
+        json.loads(one.value or b"") for one in records.consume(broker.bootstrap, totals["target"])
+    ]
+    assert sum(row["count"] for row in rows) == 4
+    judged = {"checkpoint": str(tmp_path / "quality"), "report": str(tmp_path / "quality.json")}
+    report = RecordedReport("quality")
+    quality.JOB.run(settings_of(quality.JOB.options, given | judged), spark, report)
+    assert json.loads((tmp_path / "quality.json").read_text())["records"] == 4
 
 
 def archived(*values: str) -> list[tuple[int, bytes]]:
