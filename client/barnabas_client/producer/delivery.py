@@ -342,6 +342,15 @@ class Deliveries:
             for leaf in _leaves(group):
                 yield leaf.partition, leaf.base_offset
 
+    def have_broker_times(self) -> bool:
+        """Whether the broker put its own time in place of those given (LogAppendTime).
+
+        Only for records that are acknowledged.
+        """
+        return any(
+            leaf.log_append_time_ms >= 0 for group in self._groups for leaf in _leaves(group)
+        )
+
     def __await__(self) -> Generator[Any, None, int]:
         """Wait until all are acknowledged or have failed.
 

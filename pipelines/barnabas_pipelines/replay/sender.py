@@ -20,9 +20,10 @@ import pyarrow as pa
 from barnabas_client import ConsumerGroupMetadata, OffsetAndMetadata, Producer, TopicPartition
 from barnabas_client.env import Environment
 from barnabas_client.errors import FencedError
+from barnabas_client.producer.delivery import Deliveries
 from barnabas_pipelines.datasource.loop_thread import close_quietly, loop_thread
 from barnabas_pipelines.datasource.record_sender import RecordSender, delivery_errors
-from barnabas_pipelines.errors import DeliveryError
+from barnabas_pipelines.errors import DeliveryError, PipelineError
 from barnabas_pipelines.replay.target import Target, group_of, transactional_id_of
 
 COMMIT_MS: Final = 2_000
@@ -36,7 +37,7 @@ class ReplaySender:
         self._producer = producer
         self._partition = TopicPartition(target.topic, partition)
         self._group = ConsumerGroupMetadata(group_of(replay_id))
-        self._sender = RecordSender(producer, target.topic)
+        self._sender = RecordSender(producer, target.topic, _check_times)
         self._thread = loop_thread()
         self._clock = Environment().clock
         self._began_ms: int | None = None
@@ -77,6 +78,15 @@ class ReplaySender:
     def abandon(self) -> None:
         """Give up what is not committed, and the producer."""
         self._sender.abandon()
+
+
+def _check_times(deliveries: Deliveries) -> None:
+    """Before they are committed. Raises: PipelineError."""
+    if deliveries.have_broker_times():
+        raise PipelineError(
+            "the target has message.timestamp.type=LogAppendTime, so the brokers have replaced "
+            "timestamps: none of these records is committed. Set it to CreateTime, then go on"
+        )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from barnabas_client.errors import TimedOutError
-from barnabas_client.producer.delivery import Delivery, DeliveryGroup
+from barnabas_client.producer.delivery import Deliveries, Delivery, DeliveryGroup
 
 
 def group_of(count: int) -> DeliveryGroup:
@@ -87,3 +87,15 @@ def test_metadata_of_records_without_acknowledgement_have_no_offset() -> None:
     group.finish(-1, -1)
     assert Delivery((group, 1)).result() == ("t", 0, -1, 6, -1, 1)
     assert Delivery((group, 0)) != Delivery((group, 0)), "a promise is itself"
+
+
+def test_deliveries_say_whether_the_broker_has_put_its_own_time() -> None:
+    """Who copies records must know that their timestamps are not those that were given."""
+    kept, replaced = DeliveryGroup("t", 0), DeliveryGroup("t", 1)
+    deliveries = Deliveries(2)
+    deliveries.add(kept)
+    kept.finish(3, -1)
+    assert not deliveries.have_broker_times()
+    deliveries.add(replaced)
+    replaced.finish(4, 1_000)
+    assert deliveries.have_broker_times()

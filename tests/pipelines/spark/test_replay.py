@@ -214,6 +214,17 @@ def test_a_target_that_stamps_records_is_refused(job: ReplayJob, new_topic: NewT
         job.run(target)
 
 
+def test_a_target_that_is_made_to_stamp_records_later_gets_none(
+    job: ReplayJob, new_topic: NewTopic
+) -> None:
+    """The setting may be changed after the plan, and not every user may read it."""
+    target = new_topic(partitions=3, configs={**KEPT, "message.timestamp.type": "LogAppendTime"})
+    settings = settings_of(replay.JOB.options, job.given(target))
+    with pytest.raises(Exception, match="so the brokers have replaced timestamps"):
+        replay.JOB.run(settings, job.archive.spark, RecordedReport("replay"))
+    assert job.records(target) == []
+
+
 def test_another_choice_with_the_same_checkpoint_is_refused(
     job: ReplayJob, new_topic: NewTopic
 ) -> None:
