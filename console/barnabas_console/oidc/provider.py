@@ -5,7 +5,7 @@ Not here: what an attempt and an ID token must be (`login_attempts.py`, `id_toke
 Source: RFC 6749, RFC 7009, RFC 7636; OpenID Connect Core 1.0, section 3.1.3.
 
 Invariants: no redirect is followed; no answer above `ANSWER_BYTES_MAX` is held; no error repeats a
-code, a token or a secret.
+code, a token or a secret; who needs metadata or keys waits for one attempt at them, shared by all.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from barnabas_console.oidc.id_tokens import IdToken, IdTokenRules, verified_id_t
 from barnabas_console.oidc.login_attempts import LoginAttempt
 from barnabas_console.oidc.oidc_settings import OidcSettings
 from barnabas_console.oidc.provider_metadata import MetadataError, ProviderMetadata
+from barnabas_console.shared_calls import SharedCalls
 from barnabas_protocol.web_tokens.key_set import KeySetError, SigningKey, parse_key_set
 from barnabas_protocol.web_tokens.token_rules import UnknownKeyError
 from barnabas_protocol.web_tokens.web_token import TokenRefusedError
@@ -40,6 +41,8 @@ KEYS_MS: Final = 60_000
 TOKEN_LENGTH_MAX: Final = 64 * 1024
 EXPIRES_IN_MAX: Final = 365 * 86_400
 _CONNECTIONS: Final = 8
+_METADATA: Final = "metadata"
+_KEYS: Final = "keys"
 
 
 class ProviderError(Exception):
@@ -67,29 +70,17 @@ class Provider:
         self.settings = settings
         self._clock = clock
         self._http: aiohttp.ClientSession | None = None
-        self._metadata: tuple[int, ProviderMetadata] | None = None
-        self._keys: tuple[int, dict[str, SigningKey]] | None = None
-        self._fetching = asyncio.Lock()
+        self._calls = SharedCalls(clock)
+        self._metadata: ProviderMetadata | None = None
+        self._keys: dict[str, SigningKey] | None = None
+        self._keys_ms = 0
 
     async def metadata(self) -> ProviderMetadata:
         """What the provider says of itself; what was read stays where it cannot be read anew.
 
         Raises: ProviderError.
         """
-        async with self._fetching:
-            now_ms = self._clock.monotonic_ms()
-            if self._metadata is not None and now_ms - self._metadata[0] < FRESH_MS:
-                return self._metadata[1]
-            url = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
-            try:
-                document = _object(await self._got(url))
-                found = ProviderMetadata.parse(document, self.settings.issuer)
-            except (ProviderError, MetadataError) as error:
-                if self._metadata is None:
-                    raise ProviderError(f"{self.settings.provider_name}: {error}") from error
-                found = self._metadata[1]
-            self._metadata = now_ms, found
-            return found
+        return await self._calls.shared(_METADATA, self._read_metadata, ttl_ms=FRESH_MS)
 
     async def login_url(self, attempt: LoginAttempt, redirect_uri: str) -> str:
         """Where a browser goes to log in. Raises: ProviderError."""
@@ -159,25 +150,38 @@ class Provider:
 
     async def close(self) -> None:
         """Close the connections."""
+        await self._calls.close()
         if self._http is not None:
             await self._http.close()
 
     async def _signing_keys(self, *, anew: bool) -> dict[str, SigningKey]:
         """The keys, read `anew` for a token whose key is not known. Raises: ProviderError."""
-        url = (await self.metadata()).jwks_uri
-        async with self._fetching:
-            now_ms = self._clock.monotonic_ms()
-            age_ms_max = KEYS_MS if anew else FRESH_MS
-            if self._keys is not None and now_ms - self._keys[0] < age_ms_max:
-                return self._keys[1]
-            try:
-                keys = parse_key_set(await self._got(url))
-            except (ProviderError, KeySetError) as error:
-                if self._keys is not None and not anew:
-                    return self._keys[1]
-                raise ProviderError(f"the provider's keys cannot be used: {error}") from error
-            self._keys = now_ms, keys
-            return keys
+        if anew and self._clock.monotonic_ms() - self._keys_ms >= KEYS_MS:
+            self._calls.forget(_KEYS)
+        try:
+            return await self._calls.shared(_KEYS, self._read_keys, ttl_ms=FRESH_MS)
+        except ProviderError:
+            if self._keys is None or anew:
+                raise
+            return self._keys
+
+    async def _read_metadata(self) -> ProviderMetadata:
+        url = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
+        try:
+            document = _object(await self._got(url))
+            self._metadata = ProviderMetadata.parse(document, self.settings.issuer)
+        except (ProviderError, MetadataError) as error:
+            if self._metadata is None:
+                raise ProviderError(f"{self.settings.provider_name}: {error}") from error
+        return self._metadata
+
+    async def _read_keys(self) -> dict[str, SigningKey]:
+        try:
+            keys = parse_key_set(await self._got((await self.metadata()).jwks_uri))
+        except (ProviderError, KeySetError) as error:
+            raise ProviderError(f"the provider's keys cannot be used: {error}") from error
+        self._keys, self._keys_ms = keys, self._clock.monotonic_ms()
+        return keys
 
     async def _tokens(self, **form: str) -> TokenAnswer:
         status, body = await self._posted((await self.metadata()).token_endpoint, form)
