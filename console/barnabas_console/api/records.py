@@ -314,7 +314,15 @@ class _RecordsApi:
             if lock is not None:
                 raise ApiError(403, "TOPIC_AUTHORIZATION_FAILED", lock["words"], lock=lock)
             self._context.audit(request, "produce record", topic=topic, partition=record.partition)
-            written = await write_record(viewer, topic, record)
+            try:
+                written = await write_record(viewer, topic, record)
+            except TimeoutError:
+                raise ApiError(
+                    504,
+                    "TIMEOUT",
+                    "not acknowledged in time: the record may be written",
+                    hint="Look at the end of the topic before you produce it again.",
+                ) from None
         viewer.changed()
         return json_response(request, written, status=201)
 

@@ -36,6 +36,16 @@ const LOST = {
   hint: "It may have been stopped. What came until then stays.",
 };
 
+/**
+ * What went wrong with something that must not be done twice: where nobody answered, it may have been done.
+ * @param {Failure} failure
+ * @param {string} hint
+ * @returns {Failure}
+ */
+export function inDoubt(failure, hint) {
+  return failure.status === 0 ? { ...failure, hint } : failure;
+}
+
 /** Whether the last session has ended, or there was none. */
 export const loginNeeded = signal(false);
 

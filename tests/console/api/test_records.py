@@ -11,7 +11,7 @@ from aiohttp import ClientError, ClientResponse, web
 from aiohttp.test_utils import TestClient
 
 from barnabas_client.producer.producer import Producer
-from barnabas_console.records import reading_budget
+from barnabas_console.records import reading_budget, record_writing
 from barnabas_console.records.masking import MaskRules, TopicMask
 from tests.console.records.readings import Written, create_topic, viewer_of, write
 from tests.support.console_server import OWN, running_console, told
@@ -252,6 +252,23 @@ def test_record_is_produced_as_it_was_typed(bootstrap: str, unique: Callable[[st
             ):
                 await posted(client, f"/topics/{topic}/records", wrong, 400)
             await posted(client, f"/topics/{topic}-none/records", {"value": "x"}, 404)
+
+    asyncio.run(run())
+
+
+def test_record_that_is_not_acknowledged_may_be_written(
+    bootstrap: str, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-116: whoever is told nothing of that writes it twice."""
+    monkeypatch.setattr(record_writing, "WRITE_SECONDS_MAX", 0)
+
+    async def run() -> None:
+        topic = unique("doubt")
+        await filled(bootstrap, topic, [])
+        async with running_console(bootstrap) as client:
+            error = await posted(client, f"/topics/{topic}/records", {"value": "x"}, 504)
+            assert "may be written" in error["message"]
+            assert "before you produce it again" in error["hint"]
 
     asyncio.run(run())
 

@@ -117,6 +117,34 @@ def test_record_is_produced(watched: WatchedPage) -> None:
     expect(rows_of(page).first).to_contain_text("by hand")
 
 
+def test_record_that_is_shown_decoded_is_produced_again_by_its_bytes(
+    watched: WatchedPage, cluster: WatchedCluster
+) -> None:
+    """CON-116: a number, or what a schema reads, is not written as the text that it is shown as."""
+    page, number = watched.page, 1 << 40
+    stored = number.to_bytes(8)
+
+    async def create(admin: Admin) -> None:
+        new = NewTopic(name="measurements", partition_count=1, replication_factor=3)
+        await cluster.brokers.create_topics(admin, new)
+
+    async def write() -> None:
+        async with Producer(cluster.brokers.bootstrap) as producer:
+            await producer.send("measurements", stored)
+
+    cluster.run(create)
+    run(write)
+    page.goto("/orders-prod/topics/measurements/records?record=0:0")
+    page.get_by_role("button", name="Produce again…").click()
+    expect(page.get_by_label("Value as hex")).to_have_value(stored.hex())
+    page.get_by_role("button", name="Produce", exact=True).click()
+    page.get_by_text("Written at").wait_for()
+    page.goto("/orders-prod/topics/measurements/records")
+    expect(rows_of(page)).to_have_count(2)
+    for place in range(2):
+        expect(rows_of(page).nth(place)).to_contain_text(str(number))
+
+
 def test_dead_letters_go_back_to_their_topic(watched: WatchedPage) -> None:
     """T4 (CON-101, CON-116): all at once, to the topic that their headers name."""
     page = watched.page

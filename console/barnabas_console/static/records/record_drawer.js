@@ -56,6 +56,11 @@ function recordPath(topic, place) {
 
 /** @param {{row: RecordRow, onAgain: (row: RecordRow) => void, onResend: (row: RecordRow) => void}} props */
 function Whole({ row, onAgain, onResend }) {
+  const [failure, setFailure] = useState(/** @type {import("../api.js").Failure | null} */ (null));
+  const again = () => writable(row).then(onAgain, (error) => {
+    if (!(error instanceof ApiError)) throw error;
+    setFailure(error.failure);
+  });
   const origin = originOf(row);
   const locks = useLocks({ topic: row.topic });
   return h("div", { class: "record" },
@@ -64,11 +69,29 @@ function Whole({ row, onAgain, onResend }) {
     h(Side, { row, side: "value", title: "Value" }),
     row.headers.length > 0 && h("section", null, h("h3", null, "Headers"),
       h("dl", { class: "headers mono" }, row.headers.map(([name, text], index) => h("div", { key: index }, h("dt", null, name), h("dd", null, text ?? h("span", { class: "muted" }, "null")))))),
+    failure && h(ErrorBox, { failure }),
     h("footer", { class: "actions" },
-      !readOnly.value && !row.is_masked && h(ChangeButton, { lock: locks("produce"), onClick: () => onAgain(row) }, "Produce again…"),
+      !readOnly.value && !row.is_masked && h(ChangeButton, { lock: locks("produce"), onClick: () => void again() }, "Produce again…"),
       !readOnly.value && !row.is_masked && origin && h("button", { type: "button", class: "primary", onClick: () => onResend(row) }, `Send back to ${origin}…`)),
     h(Copy, { text: commandLine("consume", row.topic, ["--partition", String(row.partition), "--offset", String(row.offset), "--max-records", "1", "--format", "json"]) }));
 }
+
+/**
+ * The record as it can be written again: what is shown decoded, a number or by a schema, by its bytes.
+ * @param {RecordRow} row
+ * @returns {Promise<RecordRow>}
+ */
+async function writable(row) {
+  const decoded = SIDES.filter((side) => !AS_STORED.has(row[`${side}_format`]));
+  if (decoded.length === 0) return row;
+  const stored = await get(`${recordPath(row.topic, `${row.partition}:${row.offset}`)}?${new URLSearchParams(HEX)}`);
+  return Object.assign({}, row, ...decoded.map((side) => ({ [side]: stored[side], [`${side}_format`]: "hex" })));
+}
+
+/** @type {("key" | "value")[]} */
+const SIDES = ["key", "value"];
+/** Formats whose text is what stands in the bytes. */
+const AS_STORED = new Set(["null", "text", "json", "hex"]);
 
 /**
  * @param {RecordRow} row

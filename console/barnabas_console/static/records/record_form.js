@@ -1,6 +1,6 @@
 // The form that writes a record: new, or one that was there, again.
 import { h, useState } from "../vendor/vendor.js";
-import { ApiError, post } from "../api.js";
+import { ApiError, inDoubt, post } from "../api.js";
 import { Dialog } from "../parts/dialog.js";
 import { ErrorBox } from "../parts/notices.js";
 import { StateBadge } from "../parts/state.js";
@@ -27,7 +27,8 @@ export function RecordForm({ topic, like, partitions, onClose, onWritten }) {
       onWritten();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      setState({ busy: false, failure: error.failure, written: null });
+      const failure = inDoubt(error.failure, "The record may be written: look at the end of the topic before you produce it again.");
+      setState({ busy: false, failure, written: null });
     }
   };
   return h(Dialog, { title: `Produce to ${topic}`, onClose, wide: true },

@@ -1,6 +1,6 @@
 // Dead letters back to where they came from: what would be sent, then what became of each.
 import { h, useEffect, useState } from "../vendor/vendor.js";
-import { ApiError, post } from "../api.js";
+import { ApiError, inDoubt, post } from "../api.js";
 import { Dialog, useFocus } from "../parts/dialog.js";
 import { ErrorBox, Skeleton } from "../parts/notices.js";
 import { StateBadge } from "../parts/state.js";
@@ -21,7 +21,7 @@ export function ResendDialog({ topic, places, onClose, onSent }) {
       return true;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      setFailure(error.failure);
+      setFailure(preview ? error.failure : inDoubt(error.failure, "Some may be sent: look at their topics before you send them again."));
       return false;
     }
   };
