@@ -126,6 +126,24 @@ def test_a_heavy_batch_is_checked_apart_and_what_follows_it_is_appended_behind_i
     with_broker(tmp_path, test)
 
 
+@pytest.mark.parametrize(("settings", "pauses"), [(COMPACTED, True), ({}, False)])
+def test_batches_that_are_looked_into_share_a_turn_of_the_loop(
+    tmp_path: Path, work: Work, settings: dict[str, str], pauses: bool
+) -> None:
+    """Attack: a hundred partitions with just what is checked on the loop took half a second."""
+
+    async def test(server: Server, client: RawClient) -> None:
+        await made(client, **settings)
+        client.send(ApiKey.PRODUCE, VERSION, request_of(batch(2_000), batch(2_000)))
+        client.send(ApiKey.PRODUCE, VERSION, request_of(batch(1), batch(1)))
+        assert await received(client) == [(0, 0), (0, 0)]
+        assert await received(client) == [(0, 2_000), (0, 2_000)]
+        assert bool(server.heavy_work.pause_count) is pauses
+        assert work.apart == 0
+
+    with_broker(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     "large",
     [batch(100_000), batch(1, bytes(1_000_000)), batch(2, bytes(1_000_000), compression=4)],

@@ -251,6 +251,7 @@ class PartitionLog:
 
     def _take_config(self, config: LogConfig) -> None:
         self._validator = BatchValidator(config)
+        self.looks_into_batches = self._validator.looks_into_batches
         self._flush_messages = config.flush_messages
         self._is_log_append_time = config.message_timestamp_type == "LogAppendTime"
 

@@ -11,6 +11,7 @@ passes is whole, alone, has a right CRC, and is the only content of the returned
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,12 +20,15 @@ from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.errors import InvalidRecordsError, NotOneBatchError
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.records.batch import (
+    ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
     CONTROL_BIT,
+    HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
     MAGIC_POSITION,
+    RECORD_COUNT_POSITION,
     BatchHeader,
     check_crc,
     iterate_headers,
@@ -60,6 +64,21 @@ _NAMED_BYTES_MAX = 64 * 1024
 _FORBIDDEN_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 
 
+_LOOK_BYTES = 1024  # so many bytes of a batch count as a record
+_LOOK_COMPRESSED = 50  # and that it is compressed as so many: it may have many frames
+_READ_INT32 = struct.Struct(">i").unpack_from
+
+
+def work_of_look(records: Buffer | None) -> int:
+    """What it takes to look into a batch on the loop, in records."""
+    if records is None or len(records) < HEADER_BYTES:
+        return 0
+    (told,) = _READ_INT32(records, RECORD_COUNT_POSITION)
+    count = min(max(int(told), 1), LOOP_RECORDS_MAX)
+    is_compressed = records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK
+    return count + len(records) // _LOOK_BYTES + (_LOOK_COMPRESSED if is_compressed else 0)
+
+
 class HeavyBatchError(Exception):
     """A batch that takes too long to check on the loop. No refusal: it is to be checked apart."""
 
@@ -88,6 +107,7 @@ class BatchValidator:
         "_is_log_append_time",
         "_max_message_bytes",
         "_segment_bytes",
+        "looks_into_batches",
     )
 
     def __init__(self, config: LogConfig) -> None:
@@ -100,6 +120,8 @@ class BatchValidator:
         self._codec = _CODEC_BY_NAME.get(config.compression_type, _KEEP_CODEC)
         checks_age = self._before_max_ms < _UNLIMITED_MS and not self._is_log_append_time
         self._decodes = config.is_compacted or checks_age
+        self.looks_into_batches = self._decodes or self._codec >= 0
+        """Whether records of a batch may have to be read, which takes time for each."""
 
     def check(
         self, records: Buffer, now_ms: int, *, apart: bool = False

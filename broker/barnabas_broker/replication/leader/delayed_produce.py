@@ -17,7 +17,7 @@ from barnabas_broker.log.append_info import AppendInfo
 from barnabas_broker.log.errors import NotOneBatchError
 from barnabas_broker.log.manager.disk_room import Room
 from barnabas_broker.log.manager.log_manager import LogManager
-from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError
+from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError, work_of_look
 from barnabas_broker.network.heavy_work import SLICE, Pause
 from barnabas_broker.purgatory.purgatory import DelayedOperation, Purgatory
 from barnabas_broker.replication.leader.refused_batches import RefusedBatches
@@ -28,6 +28,8 @@ from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.records.batch import is_transactional
 
 ACKS_ALL = -1
+LOOKED_INTO_MAX = 2_000
+"""Records of batches that are looked into in a turn of the loop, of all requests: about 5 ms."""
 TopicRecords = Sequence[tuple[TopicPartition, bytes, Buffer | None]]
 # Index among the results, topic id, records, and what checks them.
 HeavyAppend = tuple[int, bytes, Buffer | None, HeavyBatchError]
@@ -164,6 +166,7 @@ class LeaderAppend:
         self._turn = turn
         self._purgatory = purgatory
         self._refused_batches = RefusedBatches()
+        self._share_turn, self._share_left = -1, 0  # of looking into batches
         self.refused_full_count = 0  # appends that a full disk has refused
 
     def produce(
@@ -185,21 +188,22 @@ class LeaderAppend:
         """
         results: list[ProduceResult] = []
         heavy: list[HeavyAppend] = []
-        rest = entries[SLICE:] if len(entries) > SLICE else ()
         append_each = partial(self._append_each, results, heavy, acks, now_ms, transaction)
-        has_appended = append_each(entries[:SLICE] if rest else entries)
+        has_appended, taken = append_each(entries[:SLICE] if len(entries) > SLICE else entries)
 
         async def append_rest(check_apart: CheckApart, pause: Pause) -> None:
-            for start in range(0, len(rest), SLICE):
+            done_count = taken
+            while done_count < len(entries):
                 await pause()
-                append_each(rest[start : start + SLICE])
+                left = entries[done_count : done_count + SLICE]
+                done_count += append_each(left, is_resumed=True)[1]
             await self._append_heavy(results, heavy, acks, now_ms, transaction, check_apart)
             if any(result.info is not None for result in results):
                 self._turn.after(partial(self._written, results, acks, timeout_ms, done))
             else:
                 done(results)
 
-        if heavy or rest:
+        if heavy or taken < len(entries):
             return append_rest
         if has_appended:
             self._turn.after(partial(self._written, results, acks, timeout_ms, done))
@@ -228,26 +232,44 @@ class LeaderAppend:
         now_ms: int,
         transaction: ProducerTransaction | None,
         entries: TopicRecords,
-    ) -> bool:
-        """Append to each partition; returns whether anything was appended.
+        *,
+        is_resumed: bool = False,
+    ) -> tuple[bool, int]:
+        """Append to some partitions; returns whether anything was appended, and to how many.
 
-        What takes long to check is added to `heavy`.
+        Ends before the first whose batch is looked into where this turn of the loop has had its
+        share of that; one who has paused appends to one partition at least. What takes long to
+        check is added to `heavy`.
         """
-        has_appended = False
+        if self._turn.turn_count != self._share_turn:
+            self._share_turn, self._share_left = self._turn.turn_count, LOOKED_INTO_MAX
+        has_appended, taken = False, 0
         for topic_partition, topic_id, records in entries:
+            is_over = self._share_left <= 0 and (taken or not is_resumed)
+            if is_over and self._looks_into(topic_partition):
+                break
+            taken += 1
             try:
                 partition, info = self._append(
                     topic_partition, topic_id, records, acks, now_ms, transaction
                 )
             except KafkaError as error:
                 results.append(self._refused(topic_partition, topic_id, records, error))
+                if self._looks_into(topic_partition):
+                    self._share_left -= work_of_look(records)
             except HeavyBatchError as error:
                 heavy.append((len(results), topic_id, records, error))
                 results.append(ProduceResult(topic_partition, None, None, None))
             else:
                 results.append(ProduceResult(topic_partition, partition, info, None))
                 has_appended = True
-        return has_appended
+                if partition.log.looks_into_batches:
+                    self._share_left -= work_of_look(records)
+        return has_appended, taken
+
+    def _looks_into(self, topic_partition: TopicPartition) -> bool:
+        partition = self._partitions.get(topic_partition)
+        return partition is not None and partition.log.looks_into_batches
 
     async def _append_heavy(
         self,
