@@ -72,11 +72,6 @@ class BatchPlan:
     contradictions: tuple[str, ...]
     is_needed: bool
 
-    @property
-    def offset_count(self) -> int:
-        """How many offsets are read: no fewer than the records."""
-        return sum(end - self.starts[one] for one, end in self.ends.items())
-
 
 def plan_batch(
     mark: Mark | None,

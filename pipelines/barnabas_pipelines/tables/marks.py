@@ -79,11 +79,6 @@ class TopicReach:
     epochs: Mapping[int, int] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
 
-    @property
-    def gap_count(self) -> int:
-        """How many offsets were gone before they were read."""
-        return sum(one.end - one.start for one in self.gaps)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
