@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -202,12 +203,13 @@ def _prepare(client: BlockingClient) -> None:
     topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
     client.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
     find = FindCoordinatorRequest(key=GROUP, key_type=0)
-    for _ in range(100):
+    for _ in range(TIMEOUT_SECONDS * 100):
         response = client.call(ApiKey.FIND_COORDINATOR, 3, find)
         if not response.error_code:
             commit = client.call(*requests()["offset commit"])
             if not commit.topics[0].partitions[0].error_code:
                 return
+        time.sleep(0.01)
     raise RuntimeError("the group has no coordinator")
 
 
