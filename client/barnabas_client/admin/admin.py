@@ -9,7 +9,7 @@ Each noun is a class with one coroutine per administrative request of Kafka's pr
 several items are batched per destination, asked in parallel and repeated item by item until
 `default_api_timeout_ms` or the call's own `timeout_ms`, and return `Outcomes`.
 
-Left out are records (keys 0, 1), reading on after a new leader (23), logging in (17, 36), metrics
+Left out are records (keys 0, 1), logging in (17, 36), metrics
 that clients push (71, 72), what members ask for themselves (11, 12, 14, 68, 76, 78, 79, 88, 93) and
 transactional producers (24-26, 28), and what brokers, controllers and share coordinators ask of
 each other (52-54, 56, 58, 59, 62, 63, 67, 70, 73, 82-87).
