@@ -25,6 +25,9 @@ TESTS = (
     "TestShareGroupAckOnClose",
     "TestShareGroupOffsetsAdmin",
 )
+# As franz-go's own runs have it: members that release, close and are killed end more than the five
+# attempts of a record by default, and what is archived then never reaches the next step.
+BROKERS = {"group.share.delivery.count.limit": "10"}
 # TestTxnEtl and TestGroupETL have six parts each: three assignors, KIP-848, static members.
 PASSED_AT_LEAST = len(TESTS) + 12
 _OUTCOME = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+)", re.MULTILINE)
@@ -34,7 +37,7 @@ _TOLD = re.compile(r"^ *\w+_test\.go:\d+: (?!deleting).*$", re.MULTILINE)
 
 def test_the_tests_of_franz_go_pass_and_none_skips_itself(tmp_path: Path) -> None:
     """TXN-2 to TXN-5: a chain of steps is exactly once, whoever leaves in the middle."""
-    with BarnabasCluster(tmp_path / "cluster") as cluster:
+    with BarnabasCluster(tmp_path / "cluster", properties=BROKERS) as cluster:
         result = subprocess.run(
             [franz_go_tests(), "-test.v", f"-test.run=^({'|'.join(TESTS)})$", "-test.timeout=55m"],
             cwd=tmp_path,
