@@ -124,10 +124,11 @@ def _no_members(case: _Case) -> Finding | None:
             state=State.FINE if is_known else State.UNKNOWN,
             evidence="No members, and nothing left to read." if is_known else "No members.",
         )
+    wait = "waits" if case.lag == 1 else "wait"
     return Finding(
         rule="no_members",
         state=State.WARNING,
-        evidence=f"No members: {_records(case.lag)} wait in {_partitions(_behind(case))}.",
+        evidence=f"No members: {_records(case.lag)} {wait} in {_partitions(_behind(case))}.",
         next="Start a consumer of this group.",
         command=case.describe(),
     )
