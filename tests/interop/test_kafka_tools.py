@@ -116,21 +116,23 @@ def _config_calls() -> dict[str, ToolCall]:
             "--alter", "brokers", "", "--entity-default", "--delete-config", "message.max.bytes"
         ),
         "set a read-only broker config": configs(*broker, "--add-config", "log.dirs=/elsewhere"),
-        "describe broker configs at the end": configs("--describe", "brokers", "1"),
+        # What was altered is described after something else: Apache Kafka's answer comes from an
+        # image of the metadata that may lack the change that it has just acknowledged.
         "set quotas of a client": configs(
             *("--alter", "clients", "app", "--add-config"),
             "producer_byte_rate=1000,consumer_byte_rate=2000",
         ),
+        "set a bad quota": configs("--alter", "clients", "app", "--add-config", "no_such=1"),
+        "unset the rest": configs(*topic, "--delete-config", "retention.ms,cleanup.policy"),
         "describe quotas of a client": configs("--describe", "clients", "app"),
         "unset a quota": configs(
             "--alter", "clients", "app", "--delete-config", "producer_byte_rate"
         ),
+        "describe broker configs at the end": configs("--describe", "brokers", "1"),
         "describe quotas of all clients": configs("--describe", "clients", ""),
         "unset the last quota": configs(
             "--alter", "clients", "app", "--delete-config", "consumer_byte_rate"
         ),
-        "set a bad quota": configs("--alter", "clients", "app", "--add-config", "no_such=1"),
-        "unset the rest": configs(*topic, "--delete-config", "retention.ms,cleanup.policy"),
     }
 
 
