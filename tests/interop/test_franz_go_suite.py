@@ -15,7 +15,7 @@ import pytest
 from tests.support.barnabas_cluster import BarnabasCluster
 from tests.support.source_suites import franz_go_tests
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(3600)]
 
 RECORDS = os.environ.get("KGO_TEST_RECORDS", "2000")
 TESTS = (

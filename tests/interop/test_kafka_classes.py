@@ -10,7 +10,7 @@ import pytest
 from tests.interop.kafka_classes import CLASSES, failures, run_tests
 from tests.interop.left_out import left_out
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(900)]
 
 # Those that take seconds.
 HERE = (

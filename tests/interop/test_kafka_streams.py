@@ -19,7 +19,7 @@ from tests.support.barnabas_process import BarnabasProcess
 from tests.support.java_tools import compile_java, java_command, maven_jars
 from tests.support.processes import ManagedProcess
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(300)]
 
 VERSION = "4.4.0"
 LINES = [f"messenger {('castle', 'village', 'bridge inn')[number % 3]}" for number in range(300)]

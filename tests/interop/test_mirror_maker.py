@@ -18,7 +18,7 @@ from tests.support.barnabas_process import BarnabasProcess
 from tests.support.java_tools import java_command, maven_jars
 from tests.support.processes import ManagedProcess
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(400)]
 
 TOPIC = "orders"
 GROUP = "billing"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.interop.transactional_copy import Copying
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(600)]
 
 RECORDS = 20_000
 KILLS = 4
