@@ -33,20 +33,32 @@ class HostCounts:
         self.total = 0
         self._by_host: dict[str, int] = {}
 
+    def __len__(self) -> int:
+        """How many addresses have one."""
+        return len(self._by_host)
+
     def of(self, host: str) -> int:
         """How many an address has now."""
         return self._by_host.get(host, 0)
 
     def enter(self, host: str) -> None:
         """Count one in."""
-        self._by_host[host] = self._by_host.get(host, 0) + 1
-        self.total += 1
+        self.change(host, 1)
 
     def leave(self, host: str) -> None:
         """Count one out that had entered."""
-        self.total -= 1
-        count = self._by_host[host] - 1
+        self.change(host, -1)
+
+    def change(self, host: str, more: int) -> None:
+        """Count so many in, or out where that is negative; who has none left is forgotten."""
+        self.total += more
+        count = self._by_host.get(host, 0) + more
         if count:
             self._by_host[host] = count
         else:
-            del self._by_host[host]
+            self._by_host.pop(host, None)
+
+    def empty(self) -> dict[str, int]:
+        """Forget all; returns how many each address had."""
+        counts, self._by_host, self.total = self._by_host, {}, 0
+        return counts

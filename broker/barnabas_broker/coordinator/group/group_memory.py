@@ -9,8 +9,9 @@ Invariant: what is counted for a group is taken back when the group goes.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
+
+from barnabas_broker.network.host_counts import HostCounts
 
 MEMBER_BYTES: Final = 1024
 """A member's objects, its timer, and texts that are bounded elsewhere: its id and its client's."""
@@ -24,22 +25,20 @@ class BrokerGroupMemory:
     def __init__(self, bytes_max: int, bytes_per_host_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes_per_host_max = bytes_per_host_max
-        self._by_host: Counter[str] = Counter()
+        self._by_host = HostCounts()
         self.used_bytes = 0
 
     def has_room(self, host: str, more: int) -> bool:
         """Whether groups of a host may have so much more remembered; an empty host is nobody's."""
         return self.used_bytes + more <= self._bytes_max and (
-            not host or self._by_host[host] + more <= self._bytes_per_host_max
+            not host or self._by_host.of(host) + more <= self._bytes_per_host_max
         )
 
     def change(self, host: str, more: int) -> None:
         """Count so much more, or less."""
         self.used_bytes += more
         if host:
-            self._by_host[host] += more
-            if not self._by_host[host]:
-                del self._by_host[host]
+            self._by_host.change(host, more)
 
 
 class GroupMemory:

@@ -9,10 +9,9 @@ Invariant: what a shard has counted is counted out again when its id goes, or al
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
-from barnabas_broker.network.host_counts import owner_of
+from barnabas_broker.network.host_counts import HostCounts, owner_of
 
 PARTITIONS_FEW: Final = 16
 """A transaction of so many is always let in: ids are bounded themselves."""
@@ -25,8 +24,8 @@ class Holdings:
 
     def __init__(self) -> None:
         self.partition_count = 0
-        self.ids_of: Counter[str] = Counter()
-        self.partitions_of: Counter[str] = Counter()
+        self.ids_of = HostCounts()
+        self.partitions_of = HostCounts()
 
 
 class ShardHoldings:
@@ -39,8 +38,8 @@ class ShardHoldings:
         self._is_active = False
         self._hosts: dict[str, str] = {}
         self._partition_count = 0
-        self._ids_of: Counter[str] = Counter()
-        self._partitions_of: Counter[str] = Counter()
+        self._ids_of = HostCounts()
+        self._partitions_of = HostCounts()
 
     def activate(self) -> None:
         """Count what is known in the broker's from now on."""
@@ -49,19 +48,19 @@ class ShardHoldings:
 
     def ids_of(self, host: str) -> int:
         """How many ids a host has made on this broker."""
-        return self._total.ids_of[owner_of(host)]
+        return self._total.ids_of.of(owner_of(host))
 
     def partitions_beside(self, transactional_id: str) -> tuple[int, int]:
         """How many partitions are in transactions: of all, and of the host that has made an id."""
         host = self._hosts.get(transactional_id)
-        of_host = 0 if host is None else self._total.partitions_of[host]
+        of_host = 0 if host is None else self._total.partitions_of.of(host)
         return self._total.partition_count, of_host
 
     def made(self, transactional_id: str, host: str) -> None:
         """Take note of who has made an id."""
         host = self._hosts[transactional_id] = owner_of(host)
         for counts in (self._ids_of, self._total.ids_of):
-            counts[host] += 1
+            counts.enter(host)
 
     def changed(self, transactional_id: str, partitions: int) -> None:
         """Take note that a transaction has so many partitions more, or fewer."""
@@ -72,14 +71,14 @@ class ShardHoldings:
         host = self._hosts.get(transactional_id)
         if host is not None:
             for counts in (self._partitions_of, self._total.partitions_of):
-                _add(counts, host, partitions)
+                counts.change(host, partitions)
 
     def gone(self, transactional_id: str) -> None:
         """Forget an id, whose partitions have been counted out."""
         host = self._hosts.pop(transactional_id, None)
         if host is not None:
             for counts in (self._ids_of, self._total.ids_of):
-                _add(counts, host, -1)
+                counts.leave(host)
 
     def close(self) -> None:
         """Count everything out."""
@@ -89,15 +88,7 @@ class ShardHoldings:
             (self._ids_of, self._total.ids_of),
             (self._partitions_of, self._total.partitions_of),
         ):
-            for host, count in mine.items():
-                _add(total, host, -count)
-            mine.clear()
+            for host, count in mine.empty().items():
+                total.change(host, -count)
         self._partition_count, self._is_active = 0, False
         self._hosts.clear()
-
-
-def _add(counts: Counter[str], host: str, count: int) -> None:
-    """Change a count; hosts that have nothing are forgotten."""
-    counts[host] += count
-    if not counts[host]:
-        del counts[host]
