@@ -38,6 +38,7 @@ class Terminals:
         self._directory = directory
         self._ports = ["--port", str(port), "--admin-port", str(admin_port), "--no-console"]
         self._running: dict[str, ManagedProcess] = {}
+        self._interrupted: set[str] = set()
 
     def start(self, name: str, command: str) -> None:
         program, *arguments = shlex.split(command)
@@ -53,7 +54,7 @@ class Terminals:
         """Wait for it; `^C` in its first line is typed."""
         process = self._running[name]
         if expected.startswith("^C\n"):
-            process.process.send_signal(signal.SIGINT)
+            self._interrupt(name)
             expected = expected.removeprefix("^C\n")
 
         # More may follow, where the page says so and elsewhere.
@@ -65,10 +66,15 @@ class Terminals:
         wait_until(lambda: matches(f"…\n{expected}…", shown()), SECONDS_MAX, shown)
 
     def close(self) -> list[int]:
-        """Ctrl-C in all, the youngest first; their exit codes."""
-        for process in self._running.values():
-            process.process.send_signal(signal.SIGINT)
-        return [process.stop() for process in self._running.values()]
+        """Ctrl-C in all that go on; the exit codes of all."""
+        for name in self._running.keys() - self._interrupted:
+            self._interrupt(name)
+        return [process.wait() for process in self._running.values()]
+
+    def _interrupt(self, name: str) -> None:
+        """Ctrl-C, once: a second one might reach a program that is just ending."""
+        self._interrupted.add(name)
+        self._running[name].process.send_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("page", PAGES)

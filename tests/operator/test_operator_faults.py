@@ -176,11 +176,12 @@ def test_an_operator_that_loses_its_lease_ends_and_another_one_goes_on(
 
     async def run() -> None:
         async with world_with_broker(tmp_path, real_or_fake) as (world, _):
-            first = OperatorThread(world.settings())
+            soon = world.settings(lease_duration_seconds=8.0, lease_renew_deadline_seconds=6.0)
+            first = OperatorThread(soon)
             first.start()
             await world.put_topic("orders")
             await world.until_ready("orders")
-            async with running_operator(world.settings()) as second:
+            async with running_operator(soon) as second:
                 usurped = {"spec": {"holderIdentity": "somebody-else"}}
                 await world.api.patch(LEASE, world.namespace, "barnabas-operator", usurped)
                 await first.join()
@@ -203,13 +204,9 @@ def test_a_waiting_replica_takes_over_at_once_when_the_leader_stops(
     async def run() -> None:
         async with (
             world_with_broker(tmp_path, real_or_fake) as (world, _),
-            # Longer than the test may take.
-            running_operator(
-                world.settings(lease_duration_seconds=100.0, lease_renew_deadline_seconds=50.0)
-            ) as first,
-            running_operator(
-                world.settings(lease_duration_seconds=100.0, lease_renew_deadline_seconds=50.0)
-            ),
+            # Their Lease lasts longer than the test may take.
+            running_operator(world.settings()) as first,
+            running_operator(world.settings()),
         ):
             await world.put_topic("orders")
             await world.until_ready("orders")
@@ -226,9 +223,7 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(tmp_path: Path) ->
     async def run() -> None:
         async with (
             world_with_broker(tmp_path, None) as (world, _),
-            world.operator(
-                lease_duration_seconds=60.0, lease_renew_deadline_seconds=50.0
-            ) as operator,
+            world.operator() as operator,
         ):
             await world.put_topic("orders", partitions=1)
             await world.until_ready("orders")

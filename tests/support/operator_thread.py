@@ -85,7 +85,10 @@ class OperatorThread:
 
 
 def operator_settings(kubeconfig: Path, **fields: Any) -> OperatorSettings:
-    """Settings for tests: quick, on any free port of the loopback address."""
+    """Settings for tests: quick, on any free port of the loopback address.
+
+    Leadership outlasts whatever holds up the test's process; tests of its loss shorten it.
+    """
     return OperatorSettings(
         **{
             "kubeconfig": str(kubeconfig),
@@ -94,8 +97,8 @@ def operator_settings(kubeconfig: Path, **fields: Any) -> OperatorSettings:
             "http_port": 0,
             "settle_seconds": 0.05,
             "resync_seconds": 2.0,
-            "lease_duration_seconds": 4.0,
-            "lease_renew_deadline_seconds": 3.0,
+            "lease_duration_seconds": 60.0,
+            "lease_renew_deadline_seconds": 50.0,
             "lease_retry_seconds": 0.5,
             "admin_timeout_seconds": 5.0,
             **fields,

@@ -112,13 +112,15 @@ class ManagedProcess:
         """SIGTERM and the exit code; kills and raises when it does not end in time."""
         if self.is_running():
             self.process.send_signal(signal.SIGTERM)
+        return self.wait(timeout_seconds)
+
+    def wait(self, timeout_seconds: float = 30) -> int:
+        """The exit code, once it ends; kills and raises when it does not end in time."""
         try:
             code = self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise TimeoutError(
-                f"no end within {timeout_seconds} s of SIGTERM:\n{self.log_tail()}"
-            ) from None
+            raise TimeoutError(f"no end within {timeout_seconds} s:\n{self.log_tail()}") from None
         self._log.close()
         return code
 
