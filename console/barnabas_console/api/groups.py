@@ -31,6 +31,7 @@ from barnabas_console.context import ConsoleContext
 from barnabas_console.history.group_looks import of_listing
 from barnabas_console.history.group_samples import GroupSample
 from barnabas_console.history.sampler import Sampler
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_console.viewer import Viewer
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.errors import ErrorCode
@@ -52,6 +53,15 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
 
     async def groups(request: web.Request) -> web.Response:
         total, page = await group_page(context, request)
+        slices = LoopSlices(context.clock)
+        for row in page:
+            await slices.pause_if_due()
+            # Of a group whose lag may not be seen, nor may what it was.
+            row["trend"] = (
+                sampler.series.trend(f"group:lag:{row['group']}", _TREND_POINTS)
+                if row["lag_known"] is not None
+                else None
+            )
         return json_response(
             request, {"total": total, "rows": page, "as_of_ms": context.clock.wall_ms()}
         )
@@ -92,16 +102,11 @@ async def group_page(
     request: web.Request,
     widened: Callable[[ListQuery], ListQuery] = lambda query: query,
 ) -> tuple[int, list[dict[str, Any]]]:
-    """How many groups fit the request, and the rows that it wants, with their last hour."""
+    """How many groups fit the request, and the rows that it wants."""
     query = widened(list_query(request, _FIELDS, default="group"))
     viewer, sampler = context.viewer(request), context.sampler
     listed, samples = await visible_groups(viewer), await seen_samples(viewer, sampler)
-    total, page = _page(group_rows(listed, samples), query)
-    for row in page:
-        name = row["group"]
-        is_told = name in samples
-        row["trend"] = sampler.series.trend(f"group:lag:{name}", _TREND_POINTS) if is_told else None
-    return total, page
+    return _page(group_rows(listed, samples), query)
 
 
 def group_rows(

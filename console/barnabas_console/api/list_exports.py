@@ -20,11 +20,12 @@ from barnabas_console.api.responses import ApiError
 from barnabas_console.api.route_kinds import download
 from barnabas_console.api.topics import topic_page
 from barnabas_console.context import ConsoleContext
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_console.records.export_lines import CONTENT_TYPES, csv_line
 
 #: More topics or groups than that a cluster has not.
 ROWS_MAX: Final = 1_000_000
-_ROWS_PER_PART: Final = 500
+_ROWS_PER_PART: Final = 100
 _SEND_SECONDS: Final = 30
 
 Rows = Sequence[Mapping[str, Any]]
@@ -37,15 +38,13 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
     async def topics(request: web.Request) -> web.StreamResponse:
         how = _format(request)
         _, rows, _ = await topic_page(context, request, everything)
-        return await _sent(request, how, "topics", rows)
+        return await _sent(request, how, "topics", rows, LoopSlices(context.clock))
 
     @download
     async def groups(request: web.Request) -> web.StreamResponse:
         how = _format(request)
         _, rows = await group_page(context, request, everything)
-        for row in rows:
-            row.pop("trend", None)
-        return await _sent(request, how, "groups", rows)
+        return await _sent(request, how, "groups", rows, LoopSlices(context.clock))
 
     return [
         web.get("/api/v1/exports/topics", topics),
@@ -84,7 +83,9 @@ def _format(request: web.Request) -> str:
     return how
 
 
-async def _sent(request: web.Request, how: str, name: str, rows: Rows) -> web.StreamResponse:
+async def _sent(
+    request: web.Request, how: str, name: str, rows: Rows, slices: LoopSlices
+) -> web.StreamResponse:
     response = web.StreamResponse(
         headers={
             "Content-Type": f"{CONTENT_TYPES[how]}; charset=utf-8",
@@ -94,6 +95,7 @@ async def _sent(request: web.Request, how: str, name: str, rows: Rows) -> web.St
     await response.prepare(request)
     try:
         for part in lines(how, rows):
+            await slices.pause_if_due()  # to send waits for nobody while the browser reads
             async with asyncio.timeout(_SEND_SECONDS):
                 await response.write(part)
         await response.write_eof()

@@ -16,6 +16,7 @@ from barnabas_console.api.responses import json_response
 from barnabas_console.api.route_kinds import needs
 from barnabas_console.cluster.topic_columns import ROW_FIELDS, TopicList
 from barnabas_console.context import ConsoleContext
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_console.viewer import Viewer
 from barnabas_protocol.acl import AclOperation, AclResourceType
 from barnabas_protocol.ids import TopicPartition
@@ -75,7 +76,7 @@ async def topic_page(
     beside = _beside(context, viewer)
     query = widened(list_query(request, (*ROW_FIELDS, *beside), default="topic"))
     facts = await viewer.cluster.facts()
-    total, rows = facts.reading.topics.page(
+    total, rows = await facts.reading.topics.page(
         TopicList(
             text=query.text,
             sort=query.sort,
@@ -84,6 +85,7 @@ async def topic_page(
             offset=query.offset,
             limit=query.limit,
         ),
+        LoopSlices(context.clock),
         beside,
     )
     return total, rows, facts.read_ms

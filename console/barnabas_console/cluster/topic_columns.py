@@ -1,10 +1,10 @@
 """What lists show of each topic, a column for each fact, in little memory (CON-112).
 
-Pure. A tuple for each topic took three times as much. Names are interned: all readings and the
-history have one copy of them.
+Pure, but that a page of them is made in slices of the loop. A tuple for each topic took three times
+as much. Names are interned: all readings and the history have one copy of them.
 
 Invariant: a topic has the same place in every column, the one in which it was added, which is the
-order of names.
+order of names; no topic is added while a page is made.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from barnabas_client.admin.values.topics import TopicDescription
 from barnabas_client.facts.topic_facts import summary, topic_id_text
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_protocol.ids import UUID_BYTES
 
 _COUNTS: Final = ("partitions", "replicas", "leaders", "under_replicated", "offline")
@@ -66,8 +67,8 @@ class TopicColumns:
         self._ids += topic.topic_id
         self._sizes.append(_UNKNOWN if size_bytes is None else size_bytes)
 
-    def page(
-        self, wanted: TopicList, beside: Mapping[str, ValueOf] | None = None
+    async def page(
+        self, wanted: TopicList, slices: LoopSlices, beside: Mapping[str, ValueOf] | None = None
     ) -> tuple[int, list[dict[str, Any]]]:
         """How many topics fit, and those from `offset` on, as `topic list -o json` has them.
 
@@ -77,40 +78,54 @@ class TopicColumns:
         more = beside or {}
         names = list(self._names)
         sought = wanted.text.casefold()
-        places = [
-            place
-            for place, name in enumerate(names)
-            if (wanted.with_internal or not self._internal[place]) and sought in name.casefold()
-        ]
+        places: list[int] = []
+        async for piece in slices.pieces(range(len(names))):
+            places += [
+                place
+                for place in piece
+                if (wanted.with_internal or not self._internal[place])
+                and sought in names[place].casefold()
+            ]
         if wanted.sort != "topic":
-            places = self._sorted(places, names, wanted, more.get(wanted.sort))
+            places = await self._sorted(places, names, wanted, slices, more.get(wanted.sort))
         elif wanted.is_descending:
             places.reverse()
-        some = places[wanted.offset : wanted.offset + wanted.limit]
-        return len(places), [
-            {
-                **self._row(place, names[place]),
-                **{field: value_of(names[place]) for field, value_of in more.items()},
-            }
-            for place in some
-        ]
+        rows: list[dict[str, Any]] = []
+        async for piece in slices.pieces(places[wanted.offset : wanted.offset + wanted.limit]):
+            rows += [
+                {
+                    **self._row(place, names[place]),
+                    **{field: value_of(names[place]) for field, value_of in more.items()},
+                }
+                for place in piece
+            ]
+        return len(places), rows
 
-    def _sorted(
+    async def _sorted(
         self,
         places: list[int],
         names: Sequence[str],
         wanted: TopicList,
+        slices: LoopSlices,
         value_of: ValueOf | None,
     ) -> list[int]:
         """By a column, or by what is told of a topic's name; the unknown last."""
-        if value_of is None:
-            column = self._column(wanted.sort)
-            valued = [(place, column(place)) for place in places]
-        else:
-            valued = [(place, value_of(names[place])) for place in places]
-        known = [pair for pair in valued if pair[1] is not None]
-        known.sort(key=lambda pair: pair[1], reverse=wanted.is_descending)
-        return [place for place, _ in known] + [place for place, value in valued if value is None]
+        column = self._column(wanted.sort) if value_of is None else None
+        values: dict[int, Any] = {}
+        unknown: list[int] = []
+        async for piece in slices.pieces(places):
+            for place in piece:
+                if column is not None:
+                    value = column(place)
+                else:
+                    assert value_of is not None
+                    value = value_of(names[place])
+                if value is None:
+                    unknown.append(place)
+                else:
+                    values[place] = value
+        await slices.pause()
+        return sorted(values, key=values.__getitem__, reverse=wanted.is_descending) + unknown
 
     def _row(self, place: int, name: str) -> dict[str, Any]:
         return {"topic": name} | {field: self._column(field)(place) for field in ROW_FIELDS[1:]}

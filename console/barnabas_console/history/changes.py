@@ -1,4 +1,5 @@
-"""What has become otherwise between two looks at the cluster, as few changes in words. Pure.
+"""What has become otherwise between two looks at the cluster, as few changes in words. Pure, but
+that of all topics it is found in slices of the loop.
 
 Partitions that changed alike are one change: a broker that stops moves a thousand leaders.
 """
@@ -7,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from barnabas_client.admin.values.cluster import ClusterDescription
 from barnabas_client.facts.group_diagnosis import Finding, State
 from barnabas_client.facts.group_observation import GroupObservation
 from barnabas_console.history.timeline import ClusterChange
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_protocol.ids import TopicPartition
 
 NO_LEADER: Final = -1
@@ -21,6 +23,11 @@ _NAMES_MAX: Final = 3
 _TOPICS_MAX: Final = 20
 # Words that are news when a group comes to them or leaves them.
 _BAD: Final = frozenset({State.CRITICAL, State.WARNING})
+
+
+_Key = TypeVar("_Key")
+_Places = defaultdict[_Key, list[TopicPartition]]
+"""Partitions by how they changed."""
 
 
 class Leadership(NamedTuple):
@@ -62,42 +69,30 @@ def cluster_changes(before: ClusterDescription, after: ClusterDescription) -> li
     return changes
 
 
-def topic_changes(
-    before: Mapping[str, Leadership], after: Mapping[str, Leadership]
+async def topic_changes(
+    before: Mapping[str, Leadership], after: Mapping[str, Leadership], slices: LoopSlices
 ) -> list[ClusterChange]:
     """Topics that came and went, and partitions with another leader or other in-sync replicas."""
     changes = _topic_names(after.keys() - before.keys(), "created", "fine")
     changes += _topic_names(before.keys() - after.keys(), "deleted", "working")
-    leaders: dict[tuple[int, int], list[TopicPartition]] = defaultdict(list)
-    left: dict[int, list[TopicPartition]] = defaultdict(list)
-    joined: dict[int, list[TopicPartition]] = defaultdict(list)
-    for name in sorted(before.keys() & after.keys()):
-        old, new = before[name], after[name]
-        if old is new or old == new:
-            continue
-        if len(new.leaders) != len(old.leaders):
-            words = f"has {len(new.leaders)} partitions, had {len(old.leaders)}"
-            changes.append(ClusterChange(kind="topic", subject=name, words=words, topics=(name,)))
-        pairs = zip(old.leaders, new.leaders, strict=False)
-        for number, (was, is_) in enumerate(pairs):
-            if was != is_:
-                leaders[was, is_].append(TopicPartition(name, number))
-        for number, (had, has) in enumerate(zip(old.in_sync, new.in_sync, strict=False)):
-            for node_id in set(had) - set(has):
-                left[node_id].append(TopicPartition(name, number))
-            for node_id in set(has) - set(had):
-                joined[node_id].append(TopicPartition(name, number))
-    for (was, is_), places in sorted(leaders.items()):
-        words = f"no leader, was {was}" if is_ == NO_LEADER else f"leader {is_}, was {was}"
-        if was == NO_LEADER:
-            words = f"leader {is_} again"
-        state = "critical" if is_ == NO_LEADER else "working"
-        changes.append(_of_places("leader", places, words, state))
-    for node_id, places in sorted(left.items()):
-        changes.append(_of_places("isr", places, f"broker {node_id} out of sync", "warning"))
-    for node_id, places in sorted(joined.items()):
-        changes.append(_of_places("isr", places, f"broker {node_id} in sync", "fine"))
-    return changes
+    leaders: _Places[tuple[int, int]] = defaultdict(list)
+    left: _Places[int] = defaultdict(list)
+    joined: _Places[int] = defaultdict(list)
+    await slices.pause()
+    known = sorted(before.keys() & after.keys())
+    await slices.pause()
+    async for names in slices.pieces(known):
+        for name in names:
+            old, new = before[name], after[name]
+            if old is new or old == new:
+                continue
+            if len(new.leaders) != len(old.leaders):
+                words = f"has {len(new.leaders)} partitions, had {len(old.leaders)}"
+                change = ClusterChange(kind="topic", subject=name, words=words, topics=(name,))
+                changes.append(change)
+            _add_moves(name, old, new, leaders)
+            _add_in_sync(name, old, new, left, joined)
+    return changes + _changes_of_places(leaders, left, joined)
 
 
 class SeenGroup(NamedTuple):
@@ -194,6 +189,46 @@ def _value(settings: Mapping[str, str | None], name: str) -> str:
     return "(hidden)" if value is None else value or "(empty)"
 
 
+def _add_moves(
+    name: str, old: Leadership, new: Leadership, leaders: _Places[tuple[int, int]]
+) -> None:
+    """Note the partitions of a topic that have another leader."""
+    for number, (was, is_) in enumerate(zip(old.leaders, new.leaders, strict=False)):
+        if was != is_:
+            leaders[was, is_].append(TopicPartition(name, number))
+
+
+def _add_in_sync(
+    name: str, old: Leadership, new: Leadership, left: _Places[int], joined: _Places[int]
+) -> None:
+    """Note the partitions of a topic that have other in-sync replicas."""
+    for number, (had, has) in enumerate(zip(old.in_sync, new.in_sync, strict=False)):
+        if had == has:
+            continue
+        for node_id in set(had) - set(has):
+            left[node_id].append(TopicPartition(name, number))
+        for node_id in set(has) - set(had):
+            joined[node_id].append(TopicPartition(name, number))
+
+
+def _changes_of_places(
+    leaders: _Places[tuple[int, int]], left: _Places[int], joined: _Places[int]
+) -> list[ClusterChange]:
+    """A change for all partitions that changed alike."""
+    changes = []
+    for (was, is_), places in sorted(leaders.items()):
+        words = f"no leader, was {was}" if is_ == NO_LEADER else f"leader {is_}, was {was}"
+        if was == NO_LEADER:
+            words = f"leader {is_} again"
+        state = "critical" if is_ == NO_LEADER else "working"
+        changes.append(_of_places("leader", places, words, state))
+    for node_id, places in sorted(left.items()):
+        changes.append(_of_places("isr", places, f"broker {node_id} out of sync", "warning"))
+    for node_id, places in sorted(joined.items()):
+        changes.append(_of_places("isr", places, f"broker {node_id} in sync", "fine"))
+    return changes
+
+
 def _topic_names(names: Iterable[str], words: str, state: str) -> list[ClusterChange]:
     listed = sorted(names)
     if len(listed) <= _NAMES_MAX:
@@ -207,11 +242,21 @@ def _topic_names(names: Iterable[str], words: str, state: str) -> list[ClusterCh
 
 
 def _of_places(kind: str, places: list[TopicPartition], words: str, state: str) -> ClusterChange:
-    topics = tuple(dict.fromkeys(place.topic for place in places))[:_TOPICS_MAX]
+    topics = tuple(_some_topics(places))
     subject = (
         ", ".join(map(str, places)) if len(places) <= _NAMES_MAX else f"{len(places):,} partitions"
     )
     return ClusterChange(kind=kind, subject=subject, words=words, state=state, topics=topics)
+
+
+def _some_topics(places: Iterable[TopicPartition]) -> dict[str, None]:
+    """The first topics, in order; of a broker that stops there may be thousands of partitions."""
+    found: dict[str, None] = {}
+    for place in places:
+        found[place.topic] = None
+        if len(found) == _TOPICS_MAX:
+            break
+    return found
 
 
 def _named(names: Iterable[str]) -> str:

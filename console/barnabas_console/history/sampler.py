@@ -223,12 +223,11 @@ class Sampler:
             if age_ms < least_ms or not (is_moved or age_ms >= _READING_MS_MAX * 5):
                 return
         leadership = await self._leadership(admin)
+        slices = LoopSlices(self._clock)
         if self._read_topics_ms is not None:
-            changes = topic_changes(self.traffic.leadership, leadership)
+            changes = await topic_changes(self.traffic.leadership, leadership, slices)
             self.timeline.add(changes, self._clock.wall_ms())
-            await asyncio.sleep(0)  # either takes some milliseconds of ten thousand topics
-        self.traffic.follow(leadership)
-        await asyncio.sleep(0)
+        await self.traffic.follow(leadership, slices)
         self._read_topics_ms, self._metadata_end = now_ms, metadata_end
         await self._look_at_settings(admin, after)
 

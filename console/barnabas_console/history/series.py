@@ -11,15 +11,15 @@ never closer.
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterable
+from math import isnan, nan
 from typing import Final
 
 SERIES_MAX: Final = 1_000
 SLOTS: Final = 360
 TREND_MS: Final = 3_600_000
-_GAP: Final = math.nan
+_GAP: Final = nan
 _EMPTY: Final = array("f", [_GAP]) * SLOTS
 
 
@@ -31,6 +31,8 @@ class SeriesStore:
         self._count = 0
         # The least recently used first.
         self._columns: dict[str, array[float]] = {}
+        # By how many parts an hour has: where each begins and ends. A page has a hundred trends.
+        self._parts: dict[int, list[tuple[int, slice]]] = {}
 
     def __len__(self) -> int:
         """How many series there are."""
@@ -43,6 +45,7 @@ class SeriesStore:
             at_ms = max(at_ms, self._times[(self._count - 1) % SLOTS] + 1)
         self._times[slot] = at_ms
         self._count += 1
+        self._parts.clear()
         for column in self._columns.values():
             column[slot] = _GAP
 
@@ -73,7 +76,7 @@ class SeriesStore:
         if column is None:
             return None
         return [
-            None if math.isnan(column[slot]) else _short(column[slot])
+            None if isnan(column[slot]) else _short(column[slot])
             for slot in self._order()
             if self._times[slot] > since_ms
         ]
@@ -82,7 +85,7 @@ class SeriesStore:
         """The number in the slot that is open; None for a gap, or an unknown name."""
         column = self._columns.get(name)
         value = _GAP if column is None or not self._count else column[(self._count - 1) % SLOTS]
-        return None if math.isnan(value) else _short(value)
+        return None if isnan(value) else _short(value)
 
     def trend(self, name: str, points: int) -> list[float | None] | None:
         """The last hour in so many numbers, the largest of each part; None for an unknown name.
@@ -93,14 +96,31 @@ class SeriesStore:
         if column is None:
             return None
         found: list[float | None] = [None] * points
-        slots = self._order()
-        newest_ms = self._times[slots[-1]] if slots else 0
-        for slot in slots:
-            place = points - 1 - (newest_ms - self._times[slot]) * points // TREND_MS
-            if place < 0 or math.isnan(column[slot]):
-                continue
-            value, known = _short(column[slot]), found[place]
-            found[place] = value if known is None else max(known, value)
+        first = self._count % SLOTS if self._count > SLOTS else 0
+        in_order = column[first:] + column[:first]
+        for part, slots in self._parts_of(points):
+            values = in_order[slots]
+            if isnan(sum(values)):
+                values = array("f", [value for value in values if not isnan(value)])
+            if values:
+                found[part] = _short(max(values))
+        return found
+
+    def _parts_of(self, points: int) -> list[tuple[int, slice]]:
+        """The parts of the last hour that have slots, and which of those in order."""
+        known = self._parts.get(points)
+        if known is not None:
+            return known
+        times = self.times(-1)
+        first_of: dict[int, int] = {}
+        for place, at_ms in enumerate(times):
+            first_of.setdefault(points - 1 - (times[-1] - at_ms) * points // TREND_MS, place)
+        ends = [*first_of.values(), len(times)][1:]
+        self._parts[points] = found = [
+            (part, slice(first, end))
+            for (part, first), end in zip(first_of.items(), ends, strict=True)
+            if part >= 0
+        ]
         return found
 
     def _order(self) -> list[int]:

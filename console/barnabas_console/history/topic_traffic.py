@@ -1,10 +1,10 @@
 """How many records come to each topic: from the ends of its partitions, read by turns (CON-137).
 
-Pure but for its memory: leaders and ends come in, rates come out. Not here: asking for them
-(`sampler.py`).
+Pure but for its memory: leaders and ends come in, rates come out; what is long of ten thousand
+topics goes in slices of the loop. Not here: asking for them (`sampler.py`).
 
 Invariants: a topic has a rate once all of its partitions that have a leader were read twice; a
-partition costs two numbers, however long it is watched.
+partition costs two numbers, however long it is watched; between slices all is as it was before.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from barnabas_console.history.changes import NO_LEADER, Leadership
+from barnabas_console.loop_slices import LoopSlices
 from barnabas_protocol.ids import TopicPartition
 
 _UNKNOWN: Final = -1
@@ -38,14 +39,19 @@ class TopicTraffic:
         """Leaders and in-sync replicas as they were told last."""
         return self._leadership
 
-    def follow(self, leadership: Mapping[str, Leadership]) -> None:
+    async def follow(self, leadership: Mapping[str, Leadership], slices: LoopSlices) -> None:
         """Take what there is of topics now; what is gone is forgotten."""
+        placed = self._first, self._ends, self._rates
         if not self._has_places_of(leadership):
-            self._place(leadership)
-        self._leadership = leadership
+            placed = await self._placed(leadership, slices)
+        await slices.pause()
         waiting = set(self._turn) & leadership.keys()
-        self._turn = [name for name in self._turn if name in waiting]
-        self._turn += sorted(leadership.keys() - waiting)
+        turn = [name for name in self._turn if name in waiting]
+        await slices.pause()
+        turn += sorted(leadership.keys() - waiting)
+        # At once: who looks between slices finds leaders and places that are of one time.
+        self._first, self._ends, self._rates = placed
+        self._leadership, self._turn = leadership, turn
 
     def leaderless(self, places: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Those of some partitions that have no leader."""
@@ -129,27 +135,30 @@ class TopicTraffic:
             )
         )
 
-    def _place(self, leadership: Mapping[str, Leadership]) -> None:
-        """Give all topics their places; those that are as long as before keep what was read."""
+    async def _placed(
+        self, leadership: Mapping[str, Leadership], slices: LoopSlices
+    ) -> tuple[dict[str, int], array[int], array[float]]:
+        """Places for all topics; those that are as long as before keep what was read."""
         first: dict[str, int] = {}
         ends, rates = array("q"), array("f")
         new: dict[int, tuple[array[int], array[float]]] = {}
-        for name, known in leadership.items():
-            count = len(known.leaders)
-            first[name] = len(ends)
-            old = self._first.get(name)
-            if old is not None and len(self._leadership[name].leaders) == count:
-                ends += self._ends[old : old + 1 + count]
-                rates += self._rates[old : old + 1 + count]
-                continue
-            if count not in new:
-                new[count] = (
-                    array("q", [_NEVER, *[_UNKNOWN] * count]),
-                    array("f", [math.nan, *[0.0] * count]),
-                )
-            ends += new[count][0]
-            rates += new[count][1]
-        self._first, self._ends, self._rates = first, ends, rates
+        async for names in slices.pieces(list(leadership)):
+            for name in names:
+                count = len(leadership[name].leaders)
+                first[name] = len(ends)
+                old = self._first.get(name)
+                if old is not None and len(self._leadership[name].leaders) == count:
+                    ends += self._ends[old : old + 1 + count]
+                    rates += self._rates[old : old + 1 + count]
+                    continue
+                if count not in new:
+                    new[count] = (
+                        array("q", [_NEVER, *[_UNKNOWN] * count]),
+                        array("f", [math.nan, *[0.0] * count]),
+                    )
+                ends += new[count][0]
+                rates += new[count][1]
+        return first, ends, rates
 
     def _rate_at(self, first: int) -> float | None:
         rate = self._rates[first]

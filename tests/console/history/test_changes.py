@@ -1,5 +1,8 @@
 """What a timeline tells of two looks: few lines, the cause in them (CON-123)."""
 
+import asyncio
+from collections.abc import Mapping
+
 from barnabas_client.admin.values.cluster import BrokerDescription, ClusterDescription
 from barnabas_client.facts.group_diagnosis import Finding, State
 from barnabas_console.history.changes import (
@@ -12,6 +15,7 @@ from barnabas_console.history.changes import (
     topic_changes,
 )
 from barnabas_console.history.timeline import CHANGES_MAX, ClusterChange, Timeline
+from tests.support.loop_turns import spent_slices, turns_beside
 
 
 def cluster(*node_ids: int, controller: int | None = 1, fenced: int = -1) -> ClusterDescription:
@@ -27,6 +31,12 @@ def cluster(*node_ids: int, controller: int | None = 1, fenced: int = -1) -> Clu
 
 def words(changes: list[ClusterChange]) -> list[tuple[str, str]]:
     return [(change.subject, change.words) for change in changes]
+
+
+def changes_of_topics(
+    before: Mapping[str, Leadership], after: Mapping[str, Leadership]
+) -> list[ClusterChange]:
+    return asyncio.run(topic_changes(before, after, spent_slices()))
 
 
 def test_brokers_and_the_controller() -> None:
@@ -47,7 +57,7 @@ def test_a_broker_that_stops_is_a_few_lines_however_many_partitions_it_led() -> 
     """A thousand lines would drive out all that came before."""
     before = {f"t{n}": Leadership((1, 2), ((1, 2), (1, 2))) for n in range(1_000)}
     after = {name: Leadership((2, 2), ((2,), (2,))) for name in before}
-    found = topic_changes(before, after)
+    found = changes_of_topics(before, after)
     assert words(found) == [
         ("1,000 partitions", "leader 2, was 1"),
         ("2,000 partitions", "broker 1 out of sync"),
@@ -55,19 +65,28 @@ def test_a_broker_that_stops_is_a_few_lines_however_many_partitions_it_led() -> 
     assert all(len(change.topics) == 20 for change in found)
 
 
+def test_all_topics_are_compared_in_slices() -> None:
+    """CON-174: ten thousand topics whose broker stopped held the loop for 60 ms."""
+    before = {f"t{n:05}": Leadership((1, 2), ((1, 2), (1, 2))) for n in range(10_000)}
+    after = {name: Leadership((2, 2), ((2,), (2,))) for name in before}
+    found, turns = asyncio.run(turns_beside(topic_changes(before, after, spent_slices())))
+    assert words(found)[0] == ("10,000 partitions", "leader 2, was 1")
+    assert turns >= 100
+
+
 def test_a_leader_that_is_away_and_comes_back() -> None:
     there, away = Leadership((1,), ((1,),)), Leadership((NO_LEADER,), ((1,),))
-    (lost,) = topic_changes({"orders": there}, {"orders": away})
+    (lost,) = changes_of_topics({"orders": there}, {"orders": away})
     assert (lost.subject, lost.words, lost.state) == ("orders-0", "no leader, was 1", "critical")
-    (back,) = topic_changes({"orders": away}, {"orders": there})
+    (back,) = changes_of_topics({"orders": away}, {"orders": there})
     assert (back.words, back.topics) == ("leader 1 again", ("orders",))
 
 
 def test_topics_that_come_go_and_grow() -> None:
     one, two = Leadership((1,), ((1,),)), Leadership((1, 1), ((1,), (1,)))
-    found = topic_changes({"a": one, "b": one}, {"b": two, "c": one})
+    found = changes_of_topics({"a": one, "b": one}, {"b": two, "c": one})
     assert words(found) == [("c", "created"), ("a", "deleted"), ("b", "has 2 partitions, had 1")]
-    many = topic_changes({}, {f"t{number}": one for number in range(500)})
+    many = changes_of_topics({}, {f"t{number}": one for number in range(500)})
     assert words(many) == [("500 topics", "created")]
 
 

@@ -63,6 +63,18 @@ def test_a_trend_keeps_peaks() -> None:
     assert store.trend("group:lag:b", 30) is None
 
 
+def test_a_trend_goes_on_around_the_ring_and_over_gaps() -> None:
+    """CON-137: after more than an hour the oldest slots are written again."""
+    store = SeriesStore()
+    for number in range(SLOTS + 100):
+        store.begin(number * 10_000)
+        store.record("group:lag:a", None if number % 2 else number)
+        trend = store.trend("group:lag:a", 30)
+    assert trend is not None
+    last = SLOTS + 98
+    assert trend == [float(last - 12 * (29 - part)) for part in range(30)]
+
+
 def test_a_trend_is_an_hour_wide_from_the_first_look_on() -> None:
     """CON-137: half a minute is not shown as if it had been an hour; what is older is left out."""
     store = SeriesStore()
