@@ -82,8 +82,9 @@ def run_reset(
             return
         await require_empty(admin, group_id, kind)
         path = _keep_old(group_id, moving, undo_file)
+        places = [(change.topic_partition, change.new) for change in moving]
         await kind.set_offsets(
-            admin, group_id, {change.topic_partition: change.new for change in moving}
+            admin, group_id, {place: wanted.to_commit(place, new) for place, new in places}
         )
         undo = _undo_command(connection, group_id, path, kind)
         if not output.is_table:

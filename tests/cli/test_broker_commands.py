@@ -1,5 +1,6 @@
 """The commands against a real broker, as a new user would type them."""
 
+import asyncio
 import json
 import os
 import pty
@@ -15,6 +16,9 @@ from click.testing import CliRunner
 
 from barnabas_cli import topic as topic_command
 from barnabas_cli.main import main
+from barnabas_client import Admin
+from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_protocol.ids import TopicPartition
 from tests.support.barnabas_process import barnabas_command
 from tests.support.command_line import CommandLine
 from tests.support.in_process_broker import DEADLINE_SECONDS
@@ -331,6 +335,32 @@ def test_a_group_is_described_reset_and_undone(
     assert f"Did you mean '{group}'?" in cli.error("group", "describe", group[:-1])
     cli.run("group", "delete", group, "--yes")
     assert "No such group" in cli.error("group", "reset", group, "--to-latest")
+
+
+def test_an_undone_reset_has_metadata_and_leader_epoch_again(
+    cli: CommandLine, bootstrap: str, topic: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The undo file had the offset alone."""
+    group, place = unique("billing"), TopicPartition(topic, 1)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("x\n" * 10)
+    cli.run("produce", topic, "-f", str(lines), "-p", "1")
+    before = OffsetAndMetadata(4, 0, ' {"note": "a,b\r\nc"} ')
+
+    async def commit() -> None:
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            (await admin.group_offsets.alter(group, {place: before})).unwrap()
+
+    async def committed() -> OffsetAndMetadata | None:
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            return (await admin.group_offsets.list([group])).unwrap()[group][place]
+
+    asyncio.run(commit())
+    undo, again = str(tmp_path / "undo.csv"), str(tmp_path / "again.csv")
+    cli.run("group", "reset", group, "--to-latest", "--execute", "--undo-file", undo)
+    assert asyncio.run(committed()) == OffsetAndMetadata(10)
+    cli.run("group", "reset", group, "--from-file", undo, "--execute", "--undo-file", again)
+    assert asyncio.run(committed()) == before
 
 
 def test_a_new_group_can_be_given_offsets(

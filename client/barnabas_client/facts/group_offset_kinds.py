@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from barnabas_client.admin.values.share_groups import ShareGroupDescription
 
 
+#: Of share groups the offset alone.
+GroupOffsetsByPartition = Mapping[TopicPartition, OffsetAndMetadata | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMembers:
     """The state of a group, and the client id of each member."""
@@ -53,7 +57,7 @@ class GroupOffsetKind(Protocol):
         """The groups of this kind."""
         ...
 
-    async def offsets(self, admin: Admin, group_id: str) -> Mapping[TopicPartition, int | None]:
+    async def offsets(self, admin: Admin, group_id: str) -> GroupOffsetsByPartition:
         """Where the group is; None where it is known to be nowhere."""
         ...
 
@@ -62,7 +66,7 @@ class GroupOffsetKind(Protocol):
         ...
 
     async def set_offsets(
-        self, admin: Admin, group_id: str, offsets: Mapping[TopicPartition, int | None]
+        self, admin: Admin, group_id: str, offsets: GroupOffsetsByPartition
     ) -> None:
         """Set offsets, or delete them where there is none. Raises: UsageError; the client's."""
         ...
@@ -81,24 +85,17 @@ class _ConsumerGroup:
     async def group_ids(self, admin: Admin) -> set[str]:
         return {listing.group_id for listing in await admin.groups.list()}
 
-    async def offsets(self, admin: Admin, group_id: str) -> Mapping[TopicPartition, int | None]:
-        committed = (await admin.group_offsets.list([group_id])).unwrap()[group_id]
-        return {
-            place: None if found is None else found.offset for place, found in committed.items()
-        }
+    async def offsets(self, admin: Admin, group_id: str) -> GroupOffsetsByPartition:
+        return (await admin.group_offsets.list([group_id])).unwrap()[group_id]
 
     async def members(self, admin: Admin, group_id: str) -> GroupMembers | None:
         described = await admin.groups.describe([group_id])
         return _members_of(described.successes.get(group_id))
 
     async def set_offsets(
-        self, admin: Admin, group_id: str, offsets: Mapping[TopicPartition, int | None]
+        self, admin: Admin, group_id: str, offsets: GroupOffsetsByPartition
     ) -> None:
-        new = {
-            place: OffsetAndMetadata(offset)
-            for place, offset in offsets.items()
-            if offset is not None
-        }
+        new = {place: offset for place, offset in offsets.items() if offset is not None}
         if new:
             (await admin.group_offsets.alter(group_id, new)).unwrap()
         removed = [place for place, offset in offsets.items() if offset is None]
@@ -113,18 +110,21 @@ class _ShareGroup:
     async def group_ids(self, admin: Admin) -> set[str]:
         return {listing.group_id for listing in await admin.groups.list(types=[GroupType.SHARE])}
 
-    async def offsets(self, admin: Admin, group_id: str) -> Mapping[TopicPartition, int | None]:
+    async def offsets(self, admin: Admin, group_id: str) -> GroupOffsetsByPartition:
         found = (await admin.share_groups.list_offsets([group_id])).unwrap()[group_id]
-        return {place: None if one is None else one.start_offset for place, one in found.items()}
+        return {
+            place: None if one is None else OffsetAndMetadata(one.start_offset)
+            for place, one in found.items()
+        }
 
     async def members(self, admin: Admin, group_id: str) -> GroupMembers | None:
         described = await admin.share_groups.describe([group_id])
         return _members_of(described.successes.get(group_id))
 
     async def set_offsets(
-        self, admin: Admin, group_id: str, offsets: Mapping[TopicPartition, int | None]
+        self, admin: Admin, group_id: str, offsets: GroupOffsetsByPartition
     ) -> None:
-        new = {place: offset for place, offset in offsets.items() if offset is not None}
+        new = {place: one.offset for place, one in offsets.items() if one is not None}
         removed = {place.topic for place, offset in offsets.items() if offset is None}
         kept = removed & {place.topic for place in new}
         if kept:

@@ -3,23 +3,29 @@
 Not here: asking the cluster (`offsets_reset.py`), committing (`group_offset_kinds.py`).
 
 Invariants: a new offset is never outside of what the partition holds; a file that was written by
-`undo_text` and read by `parse_offsets` brings back exactly what was there before, also "nothing".
+`undo_text` and read by `parse_offsets` brings back exactly what was there before, also "nothing",
+leader epochs and metadata.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget, reset_offset
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_protocol.ids import TopicPartition
 
 _NOTHING = "-"
 _FILE_COLUMNS = 3
+_FULL_FILE_COLUMNS = 5
+#: No leader epoch, no metadata: the line is one of Kafka's own tools.
+_PLAIN = OffsetAndMetadata(0)[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +37,7 @@ class PartitionFacts:
     """
 
     topic_partition: TopicPartition
-    committed: int | None
+    committed: OffsetAndMetadata | None
     held: OffsetRange
     looked_up: int | None = None
     is_removed: bool = False
@@ -39,12 +45,16 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One row of the table; `new` is None where the committed offset is to be removed."""
+    """One row of the table; `new` is None where the committed offset is to be removed.
+
+    `committed` is all that was committed with `old`, where it is known.
+    """
 
     topic_partition: TopicPartition
     old: int | None
     new: int | None
     note: str = ""
+    committed: OffsetAndMetadata | None = None
 
     @property
     def is_change(self) -> bool:
@@ -78,12 +88,16 @@ def plan_reset(
 
 
 def _change(fact: PartitionFacts, target: ResetTarget, number: int) -> Change:
-    place, old = fact.topic_partition, fact.committed
+    old = None if fact.committed is None else fact.committed.offset
+
+    def change(new: int | None, note: str) -> Change:
+        place, committed = fact.topic_partition, fact.committed
+        return Change(topic_partition=place, old=old, new=new, note=note, committed=committed)
+
     if target is ResetTarget.LOOKED_UP and fact.is_removed:
-        return Change(topic_partition=place, old=old, new=None, note="nothing committed")
+        return change(None, "nothing committed")
     if target is ResetTarget.SHIFT_BY and old is None:
-        note = "nothing committed: nothing to shift"
-        return Change(topic_partition=place, old=None, new=None, note=note)
+        return change(None, "nothing committed: nothing to shift")
     value = fact.looked_up if target is ResetTarget.LOOKED_UP else number
     new, wanted = reset_offset(target, fact.held, committed=old, value=value)
     note = ""
@@ -91,37 +105,59 @@ def _change(fact: PartitionFacts, target: ResetTarget, number: int) -> Change:
         note = f"{wanted} is no longer there: the first record"
     elif new < wanted:
         note = f"{wanted} is not there yet: the end"
-    return Change(topic_partition=place, old=old, new=new, note=note)
+    return change(new, note)
 
 
-def undo_text(changes: Iterable[Change]) -> str:
-    """A file that brings back the old offsets: `topic,partition,offset`, `-` for none."""
+def undo_text(changes: Iterable[Change], *, offsets_only: bool = False) -> str:
+    """A file that brings back the old offsets: `topic,partition,offset`, `-` for none.
+
+    A leader epoch and metadata that were committed follow, the metadata as a JSON string: so it is
+    one line, and keeps its blanks. `offsets_only` leaves them out.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for change in changes:
         if change.is_change:
             old = _NOTHING if change.old is None else change.old
-            writer.writerow([change.topic_partition.topic, change.topic_partition.partition, old])
+            row = [change.topic_partition.topic, change.topic_partition.partition, old]
+            if not offsets_only and change.committed is not None and change.committed[1:] != _PLAIN:
+                row += [change.committed.leader_epoch, json.dumps(change.committed.metadata)]
+            writer.writerow(row)
     return out.getvalue()
 
 
-def parse_offsets(text: str) -> dict[TopicPartition, int | None]:
-    """The offsets in a file of `undo_text` or of Kafka's own tools; None where none shall be.
+def parse_offsets(text: str) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """What a file of `undo_text` or of Kafka's own tools commits; None where nothing shall be.
 
     Raises: ValueError with the number of the line that cannot be read.
     """
-    offsets: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
         fields = [field.strip() for field in row]
         if not any(fields) or fields[0].startswith("#"):
             continue
-        if len(fields) != _FILE_COLUMNS or not fields[1].isdecimal():
+        columns = len(fields)
+        if columns not in (_FILE_COLUMNS, _FULL_FILE_COLUMNS) or not fields[1].isdecimal():
             raise ValueError(f"line {number} is not topic,partition,offset: {','.join(row)}")
         if fields[2] != _NOTHING and not fields[2].isdecimal():
             raise ValueError(f"line {number} has no offset: {','.join(row)}")
         place = TopicPartition(fields[0], int(fields[1]))
-        offsets[place] = None if fields[2] == _NOTHING else int(fields[2])
+        try:
+            details = _details(*fields[_FILE_COLUMNS:])
+        except ValueError:
+            text = ",".join(row)
+            raise ValueError(f"line {number} has no leader epoch and metadata: {text}") from None
+        offset = fields[2]
+        offsets[place] = None if offset == _NOTHING else OffsetAndMetadata(int(offset), *details)
     return offsets
+
+
+def _details(leader_epoch: str = "-1", metadata: str = '""') -> tuple[int, str]:
+    """The last two columns. Raises: ValueError."""
+    text = json.loads(metadata)
+    if not isinstance(text, str) or int(leader_epoch) < -1:
+        raise ValueError(metadata)
+    return int(leader_epoch), text
 
 
 def parse_scopes(texts: Sequence[str]) -> dict[str, tuple[int, ...] | None]:

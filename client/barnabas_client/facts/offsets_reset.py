@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING
 
 from barnabas_client.admin.values.partitions import OffsetSpec
 from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import IllegalStateError, NotFoundError, UsageError
-from barnabas_client.facts.group_offset_kinds import CONSUMER_GROUP, GroupOffsetKind
+from barnabas_client.facts.group_offset_kinds import (
+    CONSUMER_GROUP,
+    GroupOffsetKind,
+    GroupOffsetsByPartition,
+)
 from barnabas_client.facts.group_reset import (
     Change,
     PartitionFacts,
@@ -52,7 +57,7 @@ class Wanted:
     target: ResetTarget
     number: int = 0
     moment_ms: int | None = None
-    from_file: dict[TopicPartition, int | None] = field(default_factory=dict)
+    from_file: dict[TopicPartition, OffsetAndMetadata | None] = field(default_factory=dict)
     scopes: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
 
     @classmethod
@@ -77,6 +82,17 @@ class Wanted:
         else:
             raise ValueError(f"there is no reset '{name}'")
         return cls(target=ResetTarget.LOOKED_UP, moment_ms=moment_ms, scopes=scopes)
+
+    def to_commit(self, place: TopicPartition, offset: int | None) -> OffsetAndMetadata | None:
+        """What to commit for the `new` offset of a change: all of it that a file has.
+
+        An offset that had to be another than the file's is without what was said of that one.
+        """
+        if offset is None:
+            return None
+        in_file = self.from_file.get(place)
+        is_same = in_file is not None and in_file.offset == offset
+        return in_file if is_same else OffsetAndMetadata(offset)
 
 
 def _offset(text: str) -> int:
@@ -112,7 +128,7 @@ async def changes_of(
 def _planned(
     wanted: Wanted,
     places: Sequence[TopicPartition],
-    committed: Offsets,
+    committed: GroupOffsetsByPartition,
     starts: Offsets,
     ends: Offsets,
     times: Offsets,
@@ -128,7 +144,7 @@ def _planned(
                 topic_partition=place,
                 committed=committed.get(place),
                 held=OffsetRange(start, end),
-                looked_up=in_file if wanted.from_file else times.get(place),
+                looked_up=times.get(place) if in_file is None else in_file.offset,
                 is_removed=bool(wanted.from_file) and in_file is None,
             )
         )

@@ -16,13 +16,17 @@ from barnabas_client.facts.access_facts import EnumT, member_of
 from barnabas_client.facts.offsets_reset import Wanted
 from barnabas_console.plans.access_changes import ChangeAcl, ChangeQuotas, FenceProducer
 from barnabas_console.plans.change import Change, ChangeRequestError
-from barnabas_console.plans.group_changes import DeleteGroup, ResetOffsets, kind_of_group
+from barnabas_console.plans.group_changes import (
+    OFFSETS_TEXT_MAX,
+    DeleteGroup,
+    ResetOffsets,
+    kind_of_group,
+)
 from barnabas_console.plans.topic_changes import ApplyTopic, RemoveRecords, RemoveTopic
 from barnabas_protocol.acl import AclOperation, AclPermission, AclResourceType, PatternType
 from barnabas_protocol.settings.units import without_unit
 
 _TEXT_MAX: Final = 32 * 1024
-_FILE_TEXT_MAX: Final = 1024 * 1024
 _ITEMS_MAX: Final = 1_000
 
 
@@ -51,7 +55,7 @@ def change_of(body: Mapping[str, Any], circumstances: Circumstances) -> Change:
 
 
 def _reset_offsets(body: Mapping[str, Any], circumstances: Circumstances) -> Change:
-    option, value = _text(body, "to"), _text(body, "value", default="", size_max=_FILE_TEXT_MAX)
+    option, value = _text(body, "to"), _text(body, "value", default="", size_max=OFFSETS_TEXT_MAX)
     scopes = tuple(_texts(body, "scopes"))
     return ResetOffsets(
         group=_text(body, "group"),

@@ -12,6 +12,7 @@ from typing import Final
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.cluster.offset_ranges import ResetTarget
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import BarnabasError, IllegalStateError, NotFoundError
 from barnabas_client.facts.command_lines import command_line
 from barnabas_client.facts.group_offset_kinds import CONSUMER_GROUP, SHARE_GROUP, GroupOffsetKind
@@ -33,6 +34,12 @@ from barnabas_protocol.ids import TopicPartition
 
 #: To write a request of more would hold the loop.
 PARTITIONS_PER_REQUEST: Final = 1_000
+#: A file of offsets, which a request for a reset may bring and an undo is.
+OFFSETS_TEXT_MAX: Final = 1024 * 1024
+_OFFSETS_ONLY: Final = (
+    "What the group committed with its offsets is too long to be kept: an undo brings back the"
+    " offsets without metadata and leader epochs."
+)
 KINDS: Mapping[str, GroupOffsetKind] = {"consumer": CONSUMER_GROUP, "share": SHARE_GROUP}
 
 
@@ -63,15 +70,17 @@ class ResetOffsets(Change):
         undo_option = ("from_file", undo_name)
 
         def drawn() -> Draft:
+            undo, warnings = _undo(
+                self.group, self.kind, undo_name, changes, self._command(undo_option, ())
+            )
             return Draft(
                 title=f"Reset the offsets of {self.group}",
                 rows=tuple(map(_row, changes)),
                 observed=_old(changes),
+                warnings=warnings,
                 commands=(self._command(self.option, self.scopes),),
                 refusal=refusal,
-                undo=_undo(
-                    self.group, self.kind, undo_name, changes, self._command(undo_option, ())
-                ),
+                undo=undo,
             )
 
         # On a thread: of 20,000 partitions it takes 50 ms.
@@ -93,7 +102,12 @@ class ResetOffsets(Change):
         Raises: MovedError; the client's errors.
         """
         new = await asyncio.to_thread(_new, draft)
-        pinned = Wanted(target=ResetTarget.LOOKED_UP, from_file=new)
+        pinned = Wanted(
+            target=ResetTarget.LOOKED_UP,
+            from_file={
+                place: self.wanted.to_commit(place, offset) for place, offset in new.items()
+            },
+        )
         changes = await changes_of(admin, self.group, pinned, self.kind)
 
         moved = await asyncio.to_thread(_moved, self.group, draft, changes, new)
@@ -113,8 +127,11 @@ class ResetOffsets(Change):
             some = moving[start : start + per_request]
             if not error:
                 try:
+                    places = [(_place(row), row.new) for row in some]
                     await self.kind.set_offsets(
-                        admin, self.group, {_place(row): row.new for row in some}
+                        admin,
+                        self.group,
+                        {place: self.wanted.to_commit(place, new) for place, new in places},
                     )
                 except BarnabasError as failure:
                     error = str(failure)
@@ -137,6 +154,11 @@ def _row(change: OffsetChange) -> Row:
 def _place(row: Row) -> TopicPartition:
     topic, _, number = row.item.rpartition("-")
     return TopicPartition(topic, int(number))
+
+
+def _gone(place: TopicPartition, committed: OffsetAndMetadata | None) -> OffsetChange:
+    old = None if committed is None else committed.offset
+    return OffsetChange(topic_partition=place, old=old, new=None, committed=committed)
 
 
 def _old(changes: list[OffsetChange]) -> list[tuple[str, int | None]]:
@@ -170,30 +192,31 @@ class DeleteGroup(Change):
         """The offsets that would be gone. Raises: NotFoundError; the client's errors."""
         if self.group not in await self.kind.group_ids(admin):
             raise NotFoundError(f"No such group '{self.group}'.")
-        offsets = await self.kind.offsets(admin, self.group)
+        committed = await self.kind.offsets(admin, self.group)
         refusal = None
         try:
             await require_empty(admin, self.group, self.kind)
         except IllegalStateError as error:
             refusal = error.message
-        places = sorted(offsets)
-        gone = [
-            OffsetChange(topic_partition=place, old=offsets[place], new=None) for place in places
-        ]
+        gone = [_gone(place, committed[place]) for place in sorted(committed)]
         name = undo_file_name(self.group, "deleted")
         command = command_line(
             f"{self.kind.noun} delete", self.group, options=["--yes"], bootstrap=self.bootstrap
         )
         back = _reset(self.kind, self.group, ["--from-file", name], self.bootstrap)
+        undo, warnings = _undo(self.group, self.kind, name, gone, back)
         return Draft(
             title=f"Delete the group {self.group}",
             rows=tuple(map(_row, gone)) or (Row(item=self.group, old="there", new=None),),
             observed=_old(gone),
-            warnings=("Consumers of this group will begin where auto.offset.reset says.",),
+            warnings=(
+                "Consumers of this group will begin where auto.offset.reset says.",
+                *warnings,
+            ),
             commands=(command,),
             typed=self.group,
             refusal=refusal,
-            undo=_undo(self.group, self.kind, name, gone, back),
+            undo=undo,
         )
 
     def needs(self, rows: Sequence[Row] = ()) -> tuple[AnyOf, ...]:
@@ -214,8 +237,12 @@ def _reset(kind: GroupOffsetKind, group: str, words: list[str], bootstrap: str) 
 
 def _undo(
     group: str, kind: GroupOffsetKind, file_name: str, changes: list[OffsetChange], command: str
-) -> Undo:
+) -> tuple[Undo, tuple[str, ...]]:
+    """What brings the old offsets back, and what has to be said about it."""
     text = undo_text(changes)
+    is_cut = len(text) > OFFSETS_TEXT_MAX
+    if is_cut:
+        text = undo_text(changes, offsets_only=True)
     kind_name = next(name for name, one in KINDS.items() if one is kind)
     request = {
         "kind": "reset-offsets",
@@ -224,7 +251,8 @@ def _undo(
         "to": "from_file",
         "value": text,
     }
-    return Undo(file_name=file_name, text=text, command=command, request=request)
+    undo = Undo(file_name=file_name, text=text, command=command, request=request)
+    return undo, (_OFFSETS_ONLY,) if is_cut else ()
 
 
 def kind_of_group(name: str) -> GroupOffsetKind:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.facts.group_reset import (
     Change,
     PartitionFacts,
@@ -15,6 +16,7 @@ from barnabas_client.facts.group_reset import (
     undo_file_name,
     undo_text,
 )
+from barnabas_client.facts.offsets_reset import Wanted
 from barnabas_protocol.ids import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
@@ -22,7 +24,8 @@ PLACE = TopicPartition("orders", 0)
 
 def fact(committed: int | None = 50, **fields: object) -> PartitionFacts:
     values = {"topic_partition": PLACE, "held": OffsetRange(10, 100), **fields}
-    return PartitionFacts(committed=committed, **values)  # type: ignore[arg-type]
+    offset = None if committed is None else OffsetAndMetadata(committed)
+    return PartitionFacts(committed=offset, **values)  # type: ignore[arg-type]
 
 
 def new(target: ResetTarget, number: int = 0, **fields: object) -> int | None:
@@ -81,28 +84,63 @@ def test_a_row_shows_old_new_and_the_change() -> None:
         st.tuples(
             st.sampled_from(["a", "b.c", 'quo"te', "com,ma"]),
             st.integers(0, 9),
-            st.none() | st.integers(0, 2**40),
+            st.none()
+            | st.builds(
+                OffsetAndMetadata,
+                st.integers(0, 2**40),
+                st.integers(-1, 2**31 - 1),
+                st.text(st.characters(exclude_categories=["Cs"])) | st.just(' ",\r\n'),
+            ),
             st.none() | st.integers(0, 2**40),
         ),
         unique_by=lambda row: row[:2],
     )
 )
 def test_the_undo_file_brings_back_what_was_there_also_nothing(
-    rows: list[tuple[str, int, int | None, int | None]],
+    rows: list[tuple[str, int, OffsetAndMetadata | None, int | None]],
 ) -> None:
-    """Issue 4: reset with preview and undo."""
+    """Issue 4: reset with preview and undo. Metadata and leader epochs were lost."""
     changes = [
-        Change(topic_partition=TopicPartition(topic, partition), old=old, new=new_offset)
+        Change(
+            topic_partition=TopicPartition(topic, partition),
+            old=None if old is None else old.offset,
+            new=new_offset,
+            committed=old,
+        )
         for topic, partition, old, new_offset in rows
     ]
-    assert parse_offsets(undo_text(changes)) == {
-        change.topic_partition: change.old for change in changes if change.old != change.new
+    text = undo_text(changes)
+    assert parse_offsets(text) == {
+        change.topic_partition: change.committed for change in changes if change.is_change
+    }
+    assert text.isascii()
+    assert "\r" not in text, "a file that is written and read as text keeps no other line ends"
+    assert parse_offsets(undo_text(changes, offsets_only=True)) == {
+        change.topic_partition: None if change.old is None else OffsetAndMetadata(change.old)
+        for change in changes
+        if change.is_change
     }
 
 
+def test_an_undo_file_without_metadata_is_one_of_kafka_s_tools() -> None:
+    changes = [Change(topic_partition=PLACE, old=5, new=7, committed=OffsetAndMetadata(5))]
+    assert undo_text(changes) == "orders,0,5\n"
+
+
+def test_what_a_file_says_of_an_offset_is_committed_with_that_offset_only() -> None:
+    """An offset that is no longer there is clamped; the epoch of its record says nothing then."""
+    wanted = Wanted.parse("from_file", 'orders,0,5,3,"""note"""\n', (), 0)
+    assert wanted.to_commit(PLACE, 5) == OffsetAndMetadata(5, 3, "note")
+    assert wanted.to_commit(PLACE, 10) == OffsetAndMetadata(10)
+    assert wanted.to_commit(PLACE, None) is None
+    assert wanted.to_commit(TopicPartition("orders", 1), 5) == OffsetAndMetadata(5)
+
+
 def test_files_of_kafka_s_tools_are_read_and_mistakes_are_told_with_their_line() -> None:
-    assert parse_offsets('# comment\n\n"orders",0,5\n') == {PLACE: 5}
-    for text in ("orders,0\n", "orders,x,1\n", "orders,0,x\n"):
+    assert parse_offsets('# comment\n\n"orders",0,5\n') == {PLACE: OffsetAndMetadata(5)}
+    wrong = ('x,""""""', '-2,""""""', "1,note", "1,5", "1")
+    cut = [f"orders,0,5,{columns}\n" for columns in wrong]
+    for text in ("orders,0\n", "orders,x,1\n", "orders,0,x\n", *cut):
         with pytest.raises(ValueError, match="line 1"):
             parse_offsets(text)
 

@@ -12,6 +12,7 @@ from barnabas_client.admin.outcome import Outcome, Outcomes
 from barnabas_client.admin.values.groups import GroupState
 from barnabas_client.admin.values.partitions import OffsetSpec, PartitionOffset
 from barnabas_client.cluster.offset_ranges import ResetTarget
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import RejectedError
 from barnabas_client.facts.group_offset_kinds import GroupMembers
 from barnabas_client.facts.offsets_reset import Wanted
@@ -35,6 +36,8 @@ class ManyPartitions:
         self.failing = failing
         self.looked_up: list[int] = []
         self.set: list[int] = []
+        self.committed = OffsetAndMetadata(7)
+        self.now: dict[TopicPartition, OffsetAndMetadata | None] = {}
         self.partitions = SimpleNamespace(list_offsets=self._list_offsets)
 
     async def _list_offsets(
@@ -55,8 +58,10 @@ class ManyPartitions:
     async def group_ids(self, admin: Any) -> Collection[str]:
         return {"billing"}
 
-    async def offsets(self, admin: Any, group_id: str) -> Mapping[TopicPartition, int | None]:
-        return dict.fromkeys(PLACES, 7)
+    async def offsets(
+        self, admin: Any, group_id: str
+    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        return {**dict.fromkeys(PLACES, self.committed), **self.now}
 
     async def members(self, admin: Any, group_id: str) -> GroupMembers:
         return GroupMembers(state=GroupState.EMPTY, client_ids=())
@@ -65,6 +70,7 @@ class ManyPartitions:
         if len(self.set) == self.failing:
             raise RejectedError("the group has members")
         self.set.append(len(offsets))
+        self.now.update(offsets)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +79,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_changes, "KINDS", {})
 
 
-class OnThreads(dict[TopicPartition, int | None]):
+class OnThreads(dict[TopicPartition, OffsetAndMetadata | None]):
     """Offsets of a file; notes who looks them up."""
 
     def __init__(self, *values: Any) -> None:
@@ -105,9 +111,12 @@ async def drawn(many: ManyPartitions, wanted: Wanted) -> tuple[ResetOffsets, Dra
     return change, await change.draft(admin)
 
 
-async def carried_out(many: ManyPartitions) -> Sequence[str]:
+LATEST = Wanted(target=ResetTarget.LATEST)
+
+
+async def carried_out(many: ManyPartitions, wanted: Wanted = LATEST) -> Sequence[str]:
     """Draw up, look again, and do it: the error of each item."""
-    change, draft = await drawn(many, Wanted(target=ResetTarget.LATEST))
+    change, draft = await drawn(many, wanted)
     admin: Any = many
     await change.check(admin, draft)
     return [result.error async for result in change.carry_out(admin, draft)]
@@ -115,7 +124,7 @@ async def carried_out(many: ManyPartitions) -> Sequence[str]:
 
 def test_offsets_are_looked_up_some_at_a_time_and_compared_beside_the_loop() -> None:
     """CON-135, CON-174."""
-    many, file = ManyPartitions(), OnThreads(dict.fromkeys(PLACES, 5))
+    many, file = ManyPartitions(), OnThreads(dict.fromkeys(PLACES, OffsetAndMetadata(5)))
     wanted = Wanted(target=ResetTarget.LOOKED_UP, from_file=file)
     _, draft = asyncio.run(drawn(many, wanted))
     assert len(draft.rows) == len(PLACES)
@@ -149,3 +158,31 @@ def test_after_a_failure_no_more_is_set_and_each_item_says_so(failing: int) -> N
     done = failing * PARTITIONS_PER_REQUEST
     assert not any(errors[:done])
     assert all("the group has members" in error for error in errors[done:])
+
+
+async def _undone(many: ManyPartitions) -> tuple[str, ...]:
+    """Reset and undo; the warnings of the plan."""
+    _, draft = await drawn(many, LATEST)
+    assert not any(await carried_out(many))
+    assert set(many.now.values()) == {OffsetAndMetadata(END)}
+    assert draft.undo is not None
+    assert draft.undo.request["value"] == draft.undo.text
+    wanted = Wanted.parse("from_file", draft.undo.text, (), 0)
+    assert not any(await carried_out(many, wanted))
+    return draft.warnings
+
+
+def test_an_undo_brings_back_metadata_and_leader_epochs() -> None:
+    many = ManyPartitions()
+    many.committed = OffsetAndMetadata(7, 3, "done by seven")
+    assert asyncio.run(_undone(many)) == ()
+    assert many.now == dict.fromkeys(PLACES, many.committed)
+
+
+def test_an_undo_that_would_be_too_long_says_that_it_is_of_offsets_only() -> None:
+    """Metadata is up to 4 KiB a partition; undo files are kept in memory."""
+    many = ManyPartitions()
+    many.committed = OffsetAndMetadata(7, 3, "x" * 100)
+    (warning,) = asyncio.run(_undone(many))
+    assert "without metadata" in warning
+    assert many.now == dict.fromkeys(PLACES, OffsetAndMetadata(7))
