@@ -31,6 +31,8 @@ class StagedAppend(NamedTuple):
 
     partition: Partition
     end_offset: int
+    # Of the partition, when it was appended.
+    interruption_count: int
 
 
 # For each append None once it is committed, else why it may not be.
@@ -85,12 +87,16 @@ class DelayedCommits(DelayedOperation):
             self._future.set_result(self._outcomes)
 
 
-def _is_committed(partition: Partition, end_offset: int) -> bool:
+def _is_committed(partition: Partition, end_offset: int, interruption_count: int) -> bool:
     """Whether an append is committed.
 
     Raises: KafkaError 20 if this or another leader may commit it, and nobody here will know.
     """
-    if partition.log.is_offline or not partition.is_leader:
+    if (
+        partition.log.is_offline
+        or not partition.is_leader
+        or partition.interruption_count != interruption_count
+    ):
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     return partition.is_acknowledged(end_offset, ACKS_ALL)
 
@@ -126,7 +132,7 @@ class CommittedWriter:
         info = partition.append(
             memoryview(bytearray(batch)), ACKS_ALL, self._clock.wall_ms(), internal=True
         )
-        return StagedAppend(partition, info.last_offset + 1)
+        return StagedAppend(partition, info.last_offset + 1, partition.interruption_count)
 
     def outcomes(
         self, staged: Sequence[StagedAppend], wait_ms_max: int
@@ -144,7 +150,8 @@ class CommittedWriter:
 
         Raises: KafkaError if this broker does not lead the partition, or ceases to.
         """
-        staged = StagedAppend(self._replicas.find(topic_partition), end_offset)
+        partition = self._replicas.find(topic_partition)
+        staged = StagedAppend(partition, end_offset, partition.interruption_count)
         future: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
         self._watch([staged], WAIT_MS_MAX, future)
         await _only(future)
@@ -166,7 +173,7 @@ class CommittedWriter:
         """Let appends wait, unless all of their outcomes are final already."""
         commits = DelayedCommits(staged, wait_ms_max, future)
         if not commits.try_complete():
-            keys = [partition.topic_partition for partition, _ in staged]
+            keys = [append.partition.topic_partition for append in staged]
             self._replicas.produce_purgatory.watch(commits, keys)
             future.add_done_callback(lambda _: commits.cancel())
 

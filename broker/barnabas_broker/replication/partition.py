@@ -99,6 +99,7 @@ class Partition:
         "bytes_to_followers",
         "followers",
         "image",
+        "interruption_count",
         "is_internal",
         "is_leader",
         "is_replicated",
@@ -137,6 +138,9 @@ class Partition:
         self._on_directory_error = on_directory_error
         self._in_turn = False
         self._flushing = False
+        # How often something has come in between that may have taken what was appended before:
+        # another leader, or a log that was opened again.
+        self.interruption_count = 0
         self._context = context
         self._listeners: dict[int, PartitionListener] = {}  # by the follower's node
         self.followers = FollowerStates(context.find_broker)
@@ -238,14 +242,16 @@ class Partition:
             return self.log.high_watermark >= end_offset
         return self.durable_end_offset >= end_offset
 
-    def check_acknowledged(self, end_offset: int, acks: int) -> bool:
+    def check_acknowledged(self, end_offset: int, acks: int, interruption_count: int) -> bool:
         """Whether records below an offset are acknowledged under `acks`.
 
+        `interruption_count` is that of the append: who waits for several partitions may look at
+        this one only when it is led here again, with other records below the offset.
         Raises: KafkaError where they will not be: 6, 20 or 56.
         """
         if self.log.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if not self.is_leader:
+        if not self.is_leader or self.interruption_count != interruption_count:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not self.is_acknowledged(end_offset, acks):
             return False
@@ -280,6 +286,8 @@ class Partition:
         if image.partition_epoch > known.partition_epoch:
             self.proposed_isr = None  # in force now, or overtaken
         replaced = self._take(image)
+        if was_leader and not self.is_leader:
+            self.interruption_count += 1
         if self.is_leader and is_new_epoch:
             # Epochs that never came to us were another's: its followers may have cut their logs.
             goes_on = was_leader and image.leader_epoch == known.leader_epoch + 1
@@ -322,8 +330,9 @@ class Partition:
         self.advance()
 
     def take_log(self, log: PartitionLog) -> None:
-        """Serve another log from now on, that has what the last one had."""
+        """Serve another log from now on, that has what the last one had written."""
         self.log = log
+        self.interruption_count += 1
         if self.is_leader:
             if log.leader_epochs.latest < self.image.leader_epoch:
                 log.leader_epochs.assign(self.image.leader_epoch, log.log_end_offset)

@@ -57,9 +57,10 @@ class ProduceResult:
     """The outcome for one partition of a request.
 
     With an error, `partition` is the one whose log refused the batch, if it came that far.
+    Made in the very step of the append: what interrupts the partition later fails the batch.
     """
 
-    __slots__ = ("error", "info", "partition", "topic_partition")
+    __slots__ = ("_interruption_count", "error", "info", "partition", "topic_partition")
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class ProduceResult:
         self.partition = partition
         self.info = info
         self.error = error
+        self._interruption_count = 0 if partition is None else partition.interruption_count
 
     def settle(self, acks: int) -> bool:
         """Whether the outcome is final; sets the error where the batch is not acknowledged."""
@@ -79,7 +81,9 @@ class ProduceResult:
         assert partition is not None
         assert info is not None
         try:
-            return partition.check_acknowledged(info.last_offset + 1, acks)
+            return partition.check_acknowledged(
+                info.last_offset + 1, acks, self._interruption_count
+            )
         except KafkaError as error:
             self.error = error
             return True
