@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from barnabas_broker.coordinator.transaction.records import transaction_record
+from barnabas_broker.coordinator.transaction.state import Transaction, TransactionState
 from barnabas_cli.main import main
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.ids import TopicPartition
@@ -157,6 +159,82 @@ def test_a_new_producer_gets_no_id_that_an_imported_log_knows(tmp_path: Path) ->
     assert barnabas("log", "import", str(source / "orders-0"), "--data", str(target)).exit_code == 0
     assert asyncio.run(write(target, b"of this one")) == 1
     assert imported_log(target)[1] == 2
+
+
+def test_a_producer_whose_id_an_imported_log_knows_is_not_taken_for_that_one(
+    tmp_path: Path,
+) -> None:
+    """Both clusters had given out the id before: its first batch was acknowledged, and lost."""
+
+    async def new_producer(client: RawClient) -> tuple[int, int]:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        new = await client.call(ApiKey.INIT_PRODUCER_ID, 4, request)
+        return new.producer_id, new.producer_epoch
+
+    async def write(data: Path, ids: tuple[int, int] | None = None) -> tuple[int, tuple[int, int]]:
+        async with (
+            running_broker(data) as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            await topic_id_of(client)
+            ids = await new_producer(client) if ids is None else ids
+            sent = batch(b"x", producer_id=ids[0], producer_epoch=ids[1], base_sequence=0)
+            response = await produced(client, 9, produce_request(sent))
+            assert response.error_code == 0
+            return int(response.base_offset), ids
+
+    async def first_of_ours(data: Path) -> tuple[int, int]:
+        async with (
+            running_broker(data) as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            return await new_producer(client)
+
+    source, target = tmp_path / "source", tmp_path / "target"
+    _, theirs = asyncio.run(write(source))
+    ours = asyncio.run(first_of_ours(target))
+    assert ours == theirs
+    assert barnabas("log", "import", str(source / "orders-0"), "--data", str(target)).exit_code == 0
+    assert asyncio.run(write(target, ours))[0] == 1
+    assert imported_log(target)[1] == 2
+
+
+def test_a_decided_transaction_is_committed_and_one_that_nobody_knows_is_told(
+    tmp_path: Path,
+) -> None:
+    """Its markers had not come to this partition; it was aborted, though it was acknowledged."""
+    source = tmp_path / "source" / "orders-0"
+    kafka_partition(source, {0: [(0, 1000, 0)]})
+    with (source / f"{0:020d}.log").open("ab") as file:
+        for offset, producer_id in ((1, 7), (2, 8)):
+            opening = encode_batch(
+                [Record(offset, 1000, b"k", b"v")],
+                base_offset=offset,
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            file.write(opening)
+    decided = Transaction(
+        transactional_id="app",
+        producer_id=7,
+        producer_epoch=0,
+        timeout_ms=60_000,
+        state=TransactionState.PREPARE_COMMIT,
+        partitions=frozenset({TopicPartition("orders", 0)}),
+    )
+    record, notes = transaction_record(decided, 0), source.parent / "__transaction_state-11"
+    notes.mkdir()
+    (notes / f"{0:020d}.log").write_bytes(encode_batch([Record(0, 1000, record.key, record.value)]))
+    result = barnabas("log", "import", str(source), "--data", str(tmp_path / "data"))
+    assert result.exit_code == 0, result.output
+    first, warning, *_ = result.output.splitlines()
+    assert first.endswith(
+        "decided transactions that were committed: 1; open transactions that were aborted: 1"
+    )
+    assert "orders-0: WARNING: 1 of these may have been committed" in warning
+    assert imported_log(tmp_path / "data")[1] == 5
 
 
 def test_a_compacted_topic_with_a_gap_between_segments_is_imported(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 The source is checked completely, copied under a marked name, recovered there as after a crash,
 which makes indexes and producer state anew, put on the device, and only then given its name. The
 source is not changed, and removed at the very end if it is to be moved. Transactions that are open
-in it are aborted in the copy: their coordinator stays behind.
+in it are ended in the copy, as was decided or else aborted: their coordinator stays behind.
 
 Not here: making the topic with the id that was found, which is the controller's part and the
 command line's order of steps. Both brokers must be stopped: their locks are taken. Source:
@@ -14,8 +14,10 @@ has all whole batches of the source or does not exist.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas_broker.log import checkpoints, layout, properties_files
@@ -70,12 +72,34 @@ class FoundPartition:
     has_holes: bool
 
 
+class TransactionFate(Enum):
+    """What the coordinator of an open transaction has noted; ABORTED also while it may abort it."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+#: The fate of the transaction that a producer, by id and epoch, has open in a partition.
+Fates = Callable[[TopicPartition, int, int], TransactionFate]
+
+
+def _nothing_known(_: TopicPartition, producer_id: int, producer_epoch: int) -> TransactionFate:
+    return TransactionFate.UNKNOWN
+
+
 class ImportedPartition(NamedTuple):
-    """A partition directory in its new place; `log_end_offset` is behind the markers of aborts."""
+    """A partition directory in its new place.
+
+    `log_end_offset` is behind the markers of transactions that were open; `committed_count` of
+    them were committed, the others aborted, `unknown_count` of these because nobody knew better.
+    """
 
     path: str
     log_end_offset: int
-    aborted_count: int
+    aborted_count: int = 0
+    unknown_count: int = 0
+    committed_count: int = 0
 
 
 class LatestNumbers(NamedTuple):
@@ -137,12 +161,15 @@ def import_partition(
     *,
     topic_id: bytes,
     moves: bool = False,
+    fates: Fates = _nothing_known,
+    given_producer_ids_below: int = 0,
 ) -> ImportedPartition:
     """Put a partition that was inspected into a log directory.
 
     `topic_id` is what the topic has in the target cluster. Blocks for as long as copying and
     recovering take. Afterwards the checkpoints of the log directory know the partition.
-    Transactions that are open are aborted.
+    Transactions that are open are ended by their fates. Producers with ids that the target cluster
+    has given out, too, are forgotten: its own with such an id would be taken for them.
     Raises: ImportRefusedError, OSError.
     """
     log_directory = log_directory.rstrip("/")
@@ -171,7 +198,9 @@ def import_partition(
                     f"the copy of {found.path} ends at offset {loaded.log_end_offset}, "
                     f"the source at {found.log_end_offset}: was it written to meanwhile?"
                 )
-            aborted_count = _abort_open(disk, working, loaded, clock.wall_ms())
+            place = found.topic_partition
+            ended = _end_open(disk, working, loaded, clock.wall_ms(), partial(fates, place))
+            _forget_producers(loaded, given_producer_ids_below)
             _make_durable(disk, working, loaded)
             _write_checkpoints(disk, log_directory, found, loaded.log_end_offset)
             disk.rename(working, target)
@@ -181,7 +210,14 @@ def import_partition(
             raise
         if moves:
             disk.remove_tree(found.path)
-    return ImportedPartition(target, loaded.log_end_offset, aborted_count)
+    committed_count = ended.count(TransactionFate.COMMITTED)
+    return ImportedPartition(
+        target,
+        loaded.log_end_offset,
+        aborted_count=len(ended) - committed_count,
+        unknown_count=ended.count(TransactionFate.UNKNOWN),
+        committed_count=committed_count,
+    )
 
 
 def latest_numbers(disk: Disk, path: str) -> LatestNumbers:
@@ -352,8 +388,14 @@ def _copy_file(disk: Disk, source: str, target: str) -> None:
     disk.set_modified_ms(target, disk.modified_ms(source))
 
 
-def _abort_open(disk: Disk, path: str, loaded: LoadedLog, now_ms: int) -> int:
-    """Write what their coordinator would have written of open transactions; returns how many.
+def _end_open(
+    disk: Disk,
+    path: str,
+    loaded: LoadedLog,
+    now_ms: int,
+    fate_of: Callable[[int, int], TransactionFate],
+) -> list[TransactionFate]:
+    """Write what their coordinator would have written of open transactions; returns their fates.
 
     Nobody here could ever end them: readers of committed records, and compaction, would stand
     before them for good.
@@ -366,11 +408,14 @@ def _abort_open(disk: Disk, path: str, loaded: LoadedLog, now_ms: int) -> int:
         segment = Segment(disk, path, loaded.log_end_offset, created_ms=now_ms)
         segment.create(0)
         loaded.segments.append(segment)
+    fates = []
     for entry in sorted(opened, key=lambda one: one.transaction_first_offset):
+        fates.append(fate_of(entry.producer_id, entry.producer_epoch))
+        is_abort = fates[-1] is not TransactionFate.COMMITTED
         offset = loaded.log_end_offset
         coordinator_epoch = max(entry.coordinator_epoch, 0)
         marker = encode_marker(
-            ControlType.ABORT,
+            ControlType.ABORT if is_abort else ControlType.COMMIT,
             producer_id=entry.producer_id,
             producer_epoch=entry.producer_epoch,
             coordinator_epoch=coordinator_epoch,
@@ -381,12 +426,27 @@ def _abort_open(disk: Disk, path: str, loaded: LoadedLog, now_ms: int) -> int:
         segment.file.append([marker])
         loaded.leader_epochs.assign(leader_epoch, offset)
         completed = state.append_marker(
-            read_header(marker), is_abort=True, coordinator_epoch=coordinator_epoch
+            read_header(marker), is_abort=is_abort, coordinator_epoch=coordinator_epoch
         )
         assert completed is not None
-        segment.open_transaction_index().append(state.aborted(completed))
+        if is_abort:
+            segment.open_transaction_index().append(state.aborted(completed))
         loaded.log_end_offset = offset + 1
-    return len(opened)
+    return fates
+
+
+def _forget_producers(loaded: LoadedLog, below: int) -> None:
+    """Forget the producers of former clusters whose ids this one's may have; no older snapshot
+    is left to bring them back.
+
+    What is lost is that a batch of theirs which comes again is known to be one.
+    """
+    state, end = loaded.producer_state, loaded.log_end_offset
+    known = list(state.active())
+    kept = [entry for entry in known if not 0 <= entry.producer_id < below]
+    if len(kept) != len(known):
+        state.restore(kept, end)
+        loaded.snapshots.remove_outside(end, end)
 
 
 def _allow_holes(disk: Disk, path: str, below: int) -> None:
