@@ -118,10 +118,13 @@ def command(
     connection: Connection,
 ) -> None:
     """Serve a web page about the cluster: brokers, topics, records, groups."""
-    from barnabas_console.oidc.oidc_settings import OidcSettingsError
-    from barnabas_console.records.decoding import DecodingRules, RulesError, read_decoding_rules
-    from barnabas_console.records.masking import MaskRules, read_mask_rules
-    from barnabas_console.settings import ConsoleSettings, ConsoleSettingsError
+    from barnabas_console.garbage_collection import paused
+
+    with paused():
+        from barnabas_console.oidc.oidc_settings import OidcSettingsError
+        from barnabas_console.records.decoding import DecodingRules, RulesError, read_decoding_rules
+        from barnabas_console.records.masking import MaskRules, read_mask_rules
+        from barnabas_console.settings import ConsoleSettings, ConsoleSettingsError
 
     if niceness:
         os.nice(niceness)
@@ -158,10 +161,13 @@ def _line_writer(path: Path) -> Callable[[str], None]:
 
 
 async def _serve(settings: ConsoleSettings, connection: Connection, *, stop_on_eof: bool) -> None:
-    from barnabas_cli.whoami import principal_of
-    from barnabas_console.cluster_connection import ClusterConnection
-    from barnabas_console.server import serve
-    from barnabas_console.settings import NO_LOGIN, ConsoleSettingsError
+    from barnabas_console.garbage_collection import paused
+
+    with paused():
+        from barnabas_cli.whoami import principal_of
+        from barnabas_console.cluster_connection import ClusterConnection
+        from barnabas_console.server import serve
+        from barnabas_console.settings import NO_LOGIN, ConsoleSettingsError
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -8,6 +8,8 @@ module's documentation of `freeze`.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (5_000, 5, 20)
@@ -15,6 +17,22 @@ THRESHOLDS: Final = (5_000, 5, 20)
 
 Requests leave no cycles behind; closed connections and exceptions do, a few each.
 """
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Load modules without collections, which took a fifth of the time, and exempt what is there.
+
+    A module that is loaded stays; each collection among hundreds of them visits all of it again.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 def forget_start_up() -> None:

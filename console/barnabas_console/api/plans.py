@@ -1,11 +1,13 @@
 """`POST plans`, `POST plans/{id}/apply`, `GET undo-files`: changes with a preview (CON-120).
 
-A change that has begun is carried out to its end, also when the browser goes away meanwhile.
+A change that has begun is carried out to its end, also when the browser goes away meanwhile. What
+knows of kinds of changes, the operator's planner of topics among it, is loaded by the first plan.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,10 +24,7 @@ from barnabas_console.api.route_kinds import stream
 from barnabas_console.context import ConsoleContext
 from barnabas_console.kubernetes.api_reader import KubernetesError
 from barnabas_console.loop_slices import LoopSlices
-from barnabas_console.plans.acts import act_of
 from barnabas_console.plans.change import Change, ChangeRequestError, Draft, ItemResult, MovedError
-from barnabas_console.plans.change_requests import Circumstances, change_of
-from barnabas_console.plans.declared import DeclaredTopic, declaring, kept, topic_of
 from barnabas_console.plans.plans import PLAN_MS, Plan, PlanGoneError, Plans, WrongWordsError
 from barnabas_console.rights.held import first_lock
 from barnabas_console.rights.needed import lock_of
@@ -38,6 +37,9 @@ _AUDITED_ROWS_MAX: Final = 100
 _AUDITED_CHARACTERS_MAX: Final = 300
 _BUG = "the console has a bug: see its log"
 _AGAIN = "Make the plan again, and look at it."
+_KINDS: Final = tuple(
+    f"barnabas_console.plans.{name}" for name in ("acts", "change_requests", "declared")
+)
 
 
 def routes(context: ConsoleContext) -> list[web.RouteDef]:
@@ -47,19 +49,12 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
     async def draw_up(request: web.Request) -> web.StreamResponse:
         viewer = context.viewer(request)
         now_ms = context.clock.wall_ms()
-        circumstances = Circumstances(bootstrap=viewer.connection.bootstrap_servers, now_ms=now_ms)
         try:
             body: Mapping[str, Any] = await json_object(request)
             if body.get("kind") == "undo":
                 body = _undo_request(plans, body, context.holder(request))
-            change = change_of(body, circumstances)
-            draft = await _drafted(viewer, change)
-            resource = await _declaring(context, change)
-        except ChangeRequestError as error:
-            raise ApiError(400, "BAD_REQUEST", str(error)) from None
-        if resource is not None:
-            draft = kept(draft, change, resource)
-        try:
+            change = await _asked(viewer, body, now_ms)
+            draft = await _as_declared(context, change, await _drafted(viewer, change))
             plan = await plans.keep(change, draft, context.holder(request))
         except ChangeRequestError as error:
             raise ApiError(400, "BAD_REQUEST", str(error)) from None
@@ -83,6 +78,8 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
 
         def ended(done: int, failed: int) -> None:
             note("change ended", {**facts, "done": done, "failed": failed})
+            from barnabas_console.plans.acts import act_of
+
             act = act_of(plan.change, plan.draft, viewer.principal, done=done, failed=failed)
             context.sampler.timeline.add([act], context.clock.wall_ms())
 
@@ -112,6 +109,21 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
     ]
 
 
+async def _asked(viewer: Viewer, body: Mapping[str, Any], now_ms: int) -> Change:
+    """The change that a request is for. Raises: ChangeRequestError."""
+    # Beside the loop: it is as much as several turns may take.
+    await asyncio.to_thread(_load_kinds)
+    from barnabas_console.plans.change_requests import Circumstances, change_of
+
+    bootstrap = viewer.connection.bootstrap_servers
+    return change_of(body, Circumstances(bootstrap=bootstrap, now_ms=now_ms))
+
+
+def _load_kinds() -> None:
+    for module in _KINDS:
+        importlib.import_module(module)
+
+
 async def _drafted(viewer: Viewer, change: Change) -> Draft:
     """The draft; where a right is missing, with that as its refusal.
 
@@ -133,17 +145,23 @@ async def _drafted(viewer: Viewer, change: Change) -> Draft:
     return replace(draft, refusal=lock["words"], lock=lock)
 
 
-async def _declaring(context: ConsoleContext, change: Change) -> DeclaredTopic | None:
-    """The resource that declares what a change is about. Raises: ApiError where nobody can say."""
+async def _as_declared(context: ConsoleContext, change: Change, draft: Draft) -> Draft:
+    """The draft, with what the resource says that declares what the change is about.
+
+    Raises: ApiError where nobody can say whether there is one.
+    """
+    from barnabas_console.plans.declared import declaring, kept, topic_of
+
     topic = topic_of(change)
     if topic is None or context.kubernetes is None:
-        return None
+        return draft
     try:
-        return declaring(topic, await context.kubernetes.topics())
+        resource = declaring(topic, await context.kubernetes.topics())
     except KubernetesError as error:
         raise ApiError(
             502, "KUBERNETES", f"whether a resource declares topic '{topic}' is not known: {error}"
         ) from error
+    return draft if resource is None else kept(draft, change, resource)
 
 
 def _undo_request(plans: Plans, body: Mapping[str, Any], holder: str) -> Mapping[str, Any]:
