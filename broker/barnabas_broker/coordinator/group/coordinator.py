@@ -493,8 +493,12 @@ class GroupCoordinator:
         return set(islice(named, count_max))
 
     def offset_count(self) -> int:
-        """Return how many offsets are committed."""
+        """Return how many offsets are kept, those of open transactions included."""
         return sum(shard.offsets.count() for _, shard in self.runtime.shards())
+
+    def offset_metadata_bytes(self) -> int:
+        """Return how much metadata is kept with them."""
+        return sum(shard.offsets.metadata_bytes() for _, shard in self.runtime.shards())
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """Return group, topic, partition and committed offset, for lag."""

@@ -21,6 +21,19 @@ _COUNTERS = (
     ("append_failures_total", "Appends to the offsets topic that failed.", "append_failure_count"),
 )
 
+_OFFSETS = (
+    (
+        "offsets",
+        "Offsets in memory that groups have committed, those of open transactions included.",
+        GroupCoordinator.offset_count,
+    ),
+    (
+        "offset_metadata_bytes",
+        "Metadata in memory that was committed with offsets.",
+        GroupCoordinator.offset_metadata_bytes,
+    ),
+)
+
 _LAGS = (
     ("committed_offset", "Committed offset."),
     ("lag_records", "Records to be read."),
@@ -48,6 +61,8 @@ def group_samples(groups: GroupCoordinator) -> Iterator[Sample]:
     for name, text, attribute in _COUNTERS:
         value = getattr(groups.metrics, attribute)
         yield Sample(f"barnabas_group_{name}", "counter", text, {}, value)
+    for name, text, read in _OFFSETS:
+        yield Sample(f"barnabas_group_{name}", "gauge", text, {}, read(groups))
     yield Sample(
         "barnabas_group_load_ms",
         "gauge",

@@ -41,6 +41,8 @@ class OffsetStore:
         # Producer id -> what it has pending; the values mean nothing, the order is that of writing.
         self._keys_of: dict[int, dict[OffsetKey, None]] = {}
         self._order = 0
+        self._count = 0
+        self._metadata_bytes = 0
         self._journal = journal
 
     # ---- reading -------------------------------------------------------------------------------
@@ -89,8 +91,12 @@ class OffsetStore:
         return self._pending.get(key.group_id, {}).get((key.topic, key.partition), {})
 
     def count(self) -> int:
-        """Return how many offsets are committed."""
-        return sum(map(len, self._groups.values()))
+        """Return how many offsets are kept, those of open transactions included."""
+        return self._count
+
+    def metadata_bytes(self) -> int:
+        """Return how much metadata is kept with them."""
+        return self._metadata_bytes
 
     def all_offsets(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
         """Return group, topic, partition and offset of all that are committed."""
@@ -107,7 +113,9 @@ class OffsetStore:
 
     def _put(self, key: OffsetKey, committed: CommittedOffset) -> None:
         offsets = self._groups.setdefault(key.group_id, {})
-        self._journal.note(self._restore, key, offsets.get((key.topic, key.partition)))
+        before = offsets.get((key.topic, key.partition))
+        self._journal.note(self._restore, key, before)
+        self._account(before, committed)
         offsets[key.topic, key.partition] = committed
 
     def remove(self, key: OffsetKey) -> None:
@@ -118,6 +126,7 @@ class OffsetStore:
             return
         before = offsets.pop((key.topic, key.partition), None)
         if before is not None:
+            self._account(before, None)
             self._journal.note(self._restore, key, before)
 
     def forget_group(self, group_id: str) -> None:
@@ -161,6 +170,8 @@ class OffsetStore:
 
     def _set_pending(self, producer_id: int, key: OffsetKey, pending: _Pending | None) -> None:
         group_id, topic_partition = key.group_id, (key.topic, key.partition)
+        known = self._pending_at(key).get(producer_id)
+        self._account(known and known.committed, pending and pending.committed)
         if pending is not None:
             by_partition = self._pending.setdefault(group_id, {})
             by_partition.setdefault(topic_partition, {})[producer_id] = pending
@@ -184,6 +195,22 @@ class OffsetStore:
 
     def _restore(self, key: OffsetKey, before: CommittedOffset | None) -> None:
         if before is None:
-            self._groups.get(key.group_id, {}).pop((key.topic, key.partition), None)
+            gone = self._groups.get(key.group_id, {}).pop((key.topic, key.partition), None)
+            self._account(gone, None)
         else:
-            self._groups.setdefault(key.group_id, {})[key.topic, key.partition] = before
+            offsets = self._groups.setdefault(key.group_id, {})
+            self._account(offsets.get((key.topic, key.partition)), before)
+            offsets[key.topic, key.partition] = before
+
+    # ---- counting ------------------------------------------------------------------------------
+
+    def _account(self, before: CommittedOffset | None, after: CommittedOffset | None) -> None:
+        """Count that one offset takes the place of another, or comes, or goes."""
+        if before is not None:
+            self._count -= 1
+            if before.metadata:
+                self._metadata_bytes -= len(before.metadata.encode())
+        if after is not None:
+            self._count += 1
+            if after.metadata:
+                self._metadata_bytes += len(after.metadata.encode())

@@ -105,7 +105,12 @@ class World:
         return ErrorCode((await self.groups.heartbeat(request, context(3))).error_code)
 
     async def commit(
-        self, offset: int, member_id: str = "", generation: int = -1, group: str = GROUP
+        self,
+        offset: int,
+        member_id: str = "",
+        generation: int = -1,
+        group: str = GROUP,
+        metadata: str = "",
     ) -> ErrorCode:
         request = OffsetCommitRequest(
             group_id=group,
@@ -115,7 +120,9 @@ class World:
                 OffsetCommitRequestTopic(
                     name="t",
                     partitions=[
-                        OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+                        OffsetCommitRequestPartition(
+                            partition_index=0, committed_offset=offset, committed_metadata=metadata
+                        )
                     ],
                 )
             ],

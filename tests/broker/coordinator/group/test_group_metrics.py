@@ -56,3 +56,20 @@ def test_groups_beyond_a_number_are_told_as_one(monkeypatch: pytest.MonkeyPatch)
         await asyncio.sleep(0)
 
     virtually(scenario())
+
+
+def test_committed_offsets_and_their_metadata_are_told() -> None:
+    """MET-6: groups times partitions have no bound but this one to look at (hostile-clients)."""
+
+    async def scenario() -> None:
+        world = await World().start()
+        told = []
+        for metadata in ("abc", "\u00e9"):
+            await world.commit(5, metadata=metadata)
+            samples = {sample.name: sample.value for sample in group_samples(world.groups)}
+            told.append(samples["barnabas_group_offset_metadata_bytes"])
+        assert samples["barnabas_group_offsets"] == 1
+        assert told == [3, 2]
+        await world.groups.runtime.close()
+
+    virtually(scenario())

@@ -9,14 +9,22 @@ from barnabas_broker.coordinator.runtime.journal import UndoJournal
 
 
 def at(offset: int) -> CommittedOffset:
-    return CommittedOffset(offset, -1, "", 0)
+    return CommittedOffset(offset, -1, "\u00e9" * offset, 0)
 
 
 def key(partition: int, group: str = "g") -> OffsetKey:
     return OffsetKey(group, "t", partition)
 
 
-Change = tuple[int, int, int | None]  # what to do, key, offset
+def counted(store: OffsetStore) -> tuple[int, int]:
+    return store.count(), store.metadata_bytes()
+
+
+def kept(store: OffsetStore) -> tuple[int, int]:
+    """The same by looking at all that is there; `at` gives an offset two bytes for each of it."""
+    offsets = [one[-1].offset for one in store.all_offsets()]
+    offsets += [one.offset for _, _, one in store.undecided()]
+    return len(offsets), 2 * sum(offsets)
 
 
 @given(
@@ -59,6 +67,7 @@ def test_rolling_back_restores_what_was_there_before(
             journal.roll_back(first)
             assert content() == expected
             before.clear()
+        assert counted(store) == kept(store)
 
 
 def test_an_offset_of_a_transaction_shows_after_its_commit() -> None:
@@ -195,6 +204,7 @@ def test_offsets_of_transactions_are_what_the_records_in_the_log_make_of_them(
             journal.roll_back(first)
             del log[log_end:]
             waiting.clear()
+        assert counted(store) == kept(store)
     loaded, expected = OffsetStore(UndoJournal()), RecordOffsets()
     for record, change in enumerate(log):
         apply(loaded, change)
@@ -203,6 +213,7 @@ def test_offsets_of_transactions_are_what_the_records_in_the_log_make_of_them(
         assert one.of_group("g") == {
             ("t", partition): committed for partition, (_, committed) in expected.committed.items()
         }
+        assert counted(one) == kept(one)
         for producer_id in (1, 2, 3):
             one.end_transaction(producer_id, True)
     for record, producer_id in enumerate((1, 2, 3), start=len(log)):
