@@ -121,7 +121,10 @@ class GroupOffsets:
         *,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, None]:
-        """Forget the committed offsets of partitions whose topics no member of the group reads."""
+        """Forget the committed offsets of partitions whose topics no member of the group reads.
+
+        Not repeated where the response is lost, for who reads may have committed anew by then.
+        """
         call = Call[TopicPartition, None](
             action=f"delete from group {group_id} the offset of",
             api=ApiKey.OFFSET_DELETE,
@@ -148,6 +151,7 @@ class GroupOffsets:
                 }
             ),
             is_change=True,
+            is_repeatable=False,
         )
         return await self._routing.each(partitions, call, timeout_ms)
 

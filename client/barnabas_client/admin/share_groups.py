@@ -139,7 +139,10 @@ class ShareGroups:
     async def delete_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
     ) -> Outcomes[str, None]:
-        """Forget where a group without members is in topics."""
+        """Forget where a group without members is in topics.
+
+        Not repeated where the response is lost, for the group may have gone on by then.
+        """
         call = Call[str, None](
             action=f"delete from share group {group_id} the offsets of topic",
             api=ApiKey.DELETE_SHARE_GROUP_OFFSETS,
@@ -155,6 +158,7 @@ class ShareGroups:
                 or {one.topic_name: error_of(one) for one in response.responses}
             ),
             is_change=True,
+            is_repeatable=False,
         )
         return await self._routing.each(topics, call, timeout_ms)
 

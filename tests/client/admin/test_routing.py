@@ -11,6 +11,7 @@ from barnabas_client.admin.group_offsets import GroupOffsets
 from barnabas_client.admin.groups import Groups
 from barnabas_client.admin.partitions import Partitions
 from barnabas_client.admin.routing import AdminRouting
+from barnabas_client.admin.share_groups import ShareGroups
 from barnabas_client.admin.topics import Topics
 from barnabas_client.admin.transactions import Transactions
 from barnabas_client.admin.values.partitions import OffsetSpec
@@ -30,6 +31,7 @@ from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from barnabas_protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from barnabas_protocol.messages.delete_topics import DeleteTopicsResponse
 from barnabas_protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from barnabas_protocol.messages.init_producer_id import InitProducerIdResponse
@@ -45,6 +47,7 @@ from barnabas_protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from barnabas_protocol.messages.offset_delete import OffsetDeleteResponse
 from barnabas_protocol.messages.offset_fetch import OffsetFetchResponse
 from tests.client.admin.scripted_client import Answer, ScriptedClient
 
@@ -182,6 +185,21 @@ def test_a_deletion_by_name_is_not_repeated_when_its_response_is_lost() -> None:
     client.script(ApiKey.DELETE_GROUPS, lost, deleted())
     assert not asyncio.run(Groups(routing(client)).delete(["g"]))["g"].is_ok
     assert client.nodes_asked(ApiKey.DELETE_GROUPS) == [2]
+
+
+def test_a_deletion_of_offsets_is_not_repeated_when_its_response_is_lost() -> None:
+    """Who reads as the group may have committed anew by then, and that would be lost."""
+    client = ScriptedClient()
+    client.script(ApiKey.FIND_COORDINATOR, coordinators(2))
+    client.script(ApiKey.OFFSET_DELETE, lost, lambda *_: OffsetDeleteResponse())
+    error = asyncio.run(GroupOffsets(routing(client)).delete("g", [A0]))[A0].error
+    assert isinstance(error, DisconnectedError)
+    assert "may have been carried out" in str(error)
+    assert client.nodes_asked(ApiKey.OFFSET_DELETE) == [2]
+    shared = ApiKey.DELETE_SHARE_GROUP_OFFSETS
+    client.script(shared, lost, lambda *_: DeleteShareGroupOffsetsResponse())
+    assert not asyncio.run(ShareGroups(routing(client)).delete_offsets("g", ["a"]))["a"].is_ok
+    assert client.nodes_asked(shared) == [2]
 
 
 def test_a_call_ends_in_time_and_says_that_it_may_have_been_carried_out() -> None:
