@@ -1,19 +1,24 @@
 """Random walks through fast leader changes, late metadata, cut links and power cuts.
 
 Three replicas, all in the ISR all the time, on disks that forget: under `group-fsync` whatever is
-once below a leader's high watermark must stay at its offset for ever, whoever leads (REP-19).
+once below a leader's high watermark must stay at its offset for ever, whoever leads (REP-19). So
+must what is acknowledged, also by a request that waits long for another partition.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.metadata.records import PartitionRecord
+from barnabas_broker.replication.leader.delayed_produce import ProduceResult
 from barnabas_protocol.errors import KafkaError
-from tests.support.replica_nodes import TP, Links, ReplicaNode, led_by, topic_records, until
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.record import Record, encode_batch
+from tests.support.replica_nodes import TOPIC, TP, Links, ReplicaNode, led_by, topic_records, until
 from tests.support.simulated_random import SimulatedRandom
 from tests.support.virtual_loop import run_virtual
 
@@ -36,15 +41,18 @@ class Walk:
         self.history: list[PartitionRecord] = []
         self.known: dict[int, int] = {}
         self.committed: Committed = {}
+        self.acknowledged: dict[int, bytes] = {}
         self.produced_count = 0
 
     async def begin(self) -> None:
         self.elect(0)
+        # Each leads one that nobody copies for long.
+        slow = [led_by(n, 0, index=1 + n, replicas=(n, 3), isr=(n, 3)) for n in NODES]
         for node_id in NODES:
             node = ReplicaNode(node_id, self.links, topic_config=self.config)
             node.disk.random = SimulatedRandom(self.seed * 10 + node_id)
             self.nodes[node_id] = await node.start()
-            await node.learn([*topic_records(), self.history[0]])
+            await node.learn([*topic_records(), self.history[0], *slow])
             self.known[node_id] = 0
 
     def elect(self, leader: int) -> None:
@@ -62,8 +70,10 @@ class Walk:
     async def step(self) -> None:
         random, node_id = self.random, self.random.integer(3)
         match random.integer(10):
-            case 0 | 1 | 2:
+            case 0:
                 self.produce(node_id)
+            case 1 | 2:
+                self.produce_to_two(node_id)
             case 3:
                 self.elect(node_id)
                 if random.integer(2):
@@ -76,6 +86,8 @@ class Walk:
                 self.links.cut.clear()
             case 8 if random.integer(3) == 0:
                 await self.restart(node_id)
+            case 9 if random.integer(3) == 0:
+                self.copy_slow(node_id)
             case _:
                 await asyncio.sleep(random.fraction() / 20)
         await asyncio.sleep(random.fraction() / 200)
@@ -91,6 +103,37 @@ class Walk:
             node.produce(*values)
         except KafkaError:
             return
+
+    def produce_to_two(self, node_id: int) -> None:
+        """Append by one request to the partition of all, and to one that nobody copies for long."""
+        node = self.nodes[node_id]
+        if not node.partition().is_leader:
+            return
+        self.produced_count += 1
+        value = b"two-%d" % self.produced_count
+        batch = encode_batch([Record(0, node.clock.wall_ms(), None, value)])
+
+        def done(results: Sequence[ProduceResult]) -> None:
+            info = results[0].info
+            if results[0].error is None and info is not None:
+                self.acknowledged[info.last_offset] = value
+
+        node.replicas.leader_append.produce(
+            [
+                (place, bytes(16), memoryview(bytearray(batch)))
+                for place in (TP, TopicPartition(TOPIC, 1 + node_id))
+            ],
+            acks=-1,
+            timeout_ms=60_000,
+            now_ms=node.clock.wall_ms(),
+            done=done,
+        )
+        node.turn.finish()
+
+    def copy_slow(self, node_id: int) -> None:
+        node = self.nodes[node_id]
+        slow, now_ms = node.partition(1 + node_id), node.clock.monotonic_ms()
+        slow.follower_fetched(3, 1, slow.log.log_end_offset, 0, now_ms)
 
     async def restart(self, node_id: int) -> None:
         node = self.nodes[node_id]
@@ -118,6 +161,7 @@ class Walk:
         self.links.cut.clear()
         self.elect(self.random.integer(3))
         for node_id in NODES:
+            self.copy_slow(node_id)
             await self.learn(node_id)
         leader = self.nodes[self.history[-1].leader]
         leader.produce(b"the last")
@@ -129,14 +173,16 @@ class Walk:
         found = {offset: (epoch, value) for offset, epoch, value in expected}
         for offset, known in self.committed.items():
             assert found.get(offset) == known, f"seed {self.seed}: offset {offset} is lost"
+        for offset, value in self.acknowledged.items():
+            assert found[offset][1] == value, f"seed {self.seed}: {value!r} is lost"
         for node in self.nodes.values():
             assert node.fetchers.failed_count == 0
             assert TP in node.logs.logs
             await node.stop()
 
 
-def walk(seed: int, *, page_cache: bool) -> int:
-    """Walk once; returns how many records were committed."""
+def walk(seed: int, *, page_cache: bool) -> tuple[int, int]:
+    """Walk once; returns how many records were committed, and acknowledged beside another."""
     walked = Walk(seed, page_cache=page_cache)
 
     async def test() -> None:
@@ -146,11 +192,12 @@ def walk(seed: int, *, page_cache: bool) -> int:
         await walked.end()
 
     run_virtual(test())
-    return len(walked.committed)
+    return len(walked.committed), len(walked.acknowledged)
 
 
 @pytest.mark.parametrize("page_cache", [False, True])
 def test_what_was_committed_stays_through_any_leader_changes(page_cache: bool) -> None:
     """REP-18, REP-19, KIP-101, KIP-279: with power cuts under group-fsync, with stops without."""
-    committed = [walk(seed, page_cache=page_cache) for seed in range(25)]
-    assert sum(committed) > 25 * 5
+    counts = [walk(seed, page_cache=page_cache) for seed in range(25)]
+    assert sum(committed for committed, _ in counts) > 25 * 5
+    assert sum(acknowledged for _, acknowledged in counts) > 25
