@@ -4,8 +4,9 @@ It has the clients and the shared calls of one principal, and nobody else's. Not
 it is (`viewers.py`), what pages show (`api/`).
 
 Invariants: who somebody is for the console is the `identity`, which only the same credentials
-have; the principal may be a guess, for showing; the admin client is started once however many wait
-for it; a failed start is tried again by the next request; all clients are closed with the viewer.
+have; the principal may be a guess, for showing; the admin client and the producer are started once
+however many wait for them; a failed start is tried again by the next request; all clients are
+closed with the viewer, those that are starting, too, and none is started after that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from barnabas_client.admin.admin import Admin
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.env import Clock
+from barnabas_client.errors import ClosedError
 from barnabas_console.cluster.cluster_watch import ClusterWatch
 from barnabas_console.cluster_connection import ClusterConnection
 from barnabas_console.shared_calls import SHARED_MS, SharedCalls
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ADMIN: Final = "admin client"
+_PRODUCER: Final = "producer"
 _PAGES: Final = "pages"
 
 
@@ -53,7 +56,7 @@ class Viewer:
         self._admin: Admin | None = None
         self._cluster: ClusterWatch | None = None
         self._producer: Producer | None = None
-        self._producer_start = asyncio.Lock()
+        self._is_closed = False
 
     @property
     def admin(self) -> Admin:
@@ -85,24 +88,27 @@ class Viewer:
         """Connect if that was not done. Raises: the client's errors."""
         await self.renew()
         if self._admin is None:
+            self._check_open()
             await self._calls.shared(_ADMIN, self._start_admin)
 
     async def consumer(self, **settings: Any) -> Consumer:
         """A started consumer without a group, for the caller to close. Raises: client's errors."""
+        self._check_open()
         consumer = self.connection.consumer(**settings)
-        await consumer.start()
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.close()
+            raise
         return consumer
 
     async def producer(self) -> Producer:
         """The started producer of this principal, which it keeps. Raises: the client's errors."""
-        async with self._producer_start:
-            if self._producer is None:
-                # Loaded beside the loop: it is as much as a turn may take.
-                await asyncio.to_thread(importlib.import_module, "barnabas_client.producer")
-                producer = self.connection.producer()
-                await producer.start()
-                self._producer = producer
-            return self._producer
+        if self._producer is None:
+            self._check_open()
+            await self._calls.shared(_PRODUCER, self._start_producer)
+        assert self._producer is not None
+        return self._producer
 
     async def shared(
         self,
@@ -122,7 +128,8 @@ class Viewer:
         self._calls.forget()
 
     async def close(self) -> None:
-        """Close all clients."""
+        """Close all clients; a start that is under way ends."""
+        self._is_closed = True
         await self._calls.close()
         if self._cluster is not None:
             await self._cluster.close()
@@ -142,3 +149,19 @@ class Viewer:
             raise
         self._cluster = ClusterWatch(admin, self._calls, self._clock)
         self._admin = admin
+
+    async def _start_producer(self) -> None:
+        # Loaded beside the loop: it is as much as a turn may take.
+        await asyncio.to_thread(importlib.import_module, "barnabas_client.producer")
+        producer = self.connection.producer()
+        try:
+            await producer.start()
+        except BaseException:
+            await producer.close()
+            raise
+        self._producer = producer
+
+    def _check_open(self) -> None:
+        """Raises: ClosedError where nobody would close what is started now."""
+        if self._is_closed:
+            raise ClosedError("the session has ended: log in again")
