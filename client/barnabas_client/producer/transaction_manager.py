@@ -5,7 +5,8 @@ Not here: what may be called when (`transactions.py`), records (`sender.py`).
 Source: KIP-98, KIP-360, KIP-447 (group metadata with offsets), KIP-890 (version 2).
 
 Invariants: every call ends by `max_block_ms`; one that got no response can be repeated, because the
-coordinator responds to a repeated request as to the first.
+coordinator responds to a repeated request as to the first; behind the end of a transaction nothing
+is requested for it any more.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class TransactionManager:
         self._identities = identities
         self._transaction_timeout_ms = settings.transaction_timeout_ms
         self._max_block_ms = settings.max_block_ms
+        # Who adds partitions now, in the sender's name.
+        self._acquiring: asyncio.Task[None] | None = None
 
     # ---- for the sender --------------------------------------------------------------------
 
@@ -129,12 +132,25 @@ class TransactionManager:
             v3_and_below_topics=topics,
         )
         state.is_begun_at_broker = True
+        self._acquiring = asyncio.current_task()
         try:
             await self._request(request, ApiKey.ADD_PARTITIONS_TO_TXN, 3, _worst_of_partitions)
         except BarnabasError as error:
             state.fail(error)
             return
+        finally:
+            self._acquiring = None
         state.partitions_added(wanted)
+
+    async def _stop_acquiring(self) -> None:
+        """Ask for no partition any more, as the transaction ends.
+
+        A request that was repeated later would belong to no transaction, or to the next one.
+        """
+        acquiring = self._acquiring
+        if acquiring is not None:
+            acquiring.cancel()
+            await asyncio.wait((acquiring,))
 
     # ---- for the application ---------------------------------------------------------------
 
@@ -190,6 +206,7 @@ class TransactionManager:
         """Commit or abort; no batch of the transaction may wait or be in flight any more."""
         state = self._state
         identity = self._identity()
+        await self._stop_acquiring()
         if state.is_begun_at_broker and not state.has_ended_at_broker:
             request = EndTxnRequest(
                 transactional_id=state.transactional_id,

@@ -21,6 +21,7 @@ from barnabas_client.producer.transaction_calls import TransactionCalls
 from barnabas_client.producer.transaction_manager import TransactionManager
 from barnabas_client.producer.transactions import ProducerTransaction, TransactionStatus
 from barnabas_protocol.api import ApiKey
+from barnabas_protocol.codec import api_key_of
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from barnabas_protocol.messages.add_partitions_to_txn import (
@@ -246,5 +247,61 @@ def test_aborting_what_never_began_leaves_a_producer_that_works() -> None:
         await calls.abort()
         assert state.status is S.READY
         assert identities.current == ProducerIdentity(7, 1)
+
+    asyncio.run(run())
+
+
+class _BusyClient(_Client):
+    """Its coordinator is still ending the transaction before, and takes no partition."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.asked: list[ApiKey] = []
+
+    async def request(self, node_id: int, request: object, **_: object) -> object:
+        self.asked.append(api_key_of(type(request)))
+        match request:
+            case AddPartitionsToTxnRequest():
+                is_old = request.v3_and_below_producer_epoch < self.epoch
+                code = ErrorCode.PRODUCER_FENCED if is_old else ErrorCode.CONCURRENT_TRANSACTIONS
+                part = AddPartitionsToTxnPartitionResult(
+                    partition_index=0, partition_error_code=code
+                )
+                topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[part])
+                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
+            case EndTxnRequest():
+                return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
+        assert isinstance(request, InitProducerIdRequest)
+        self.epoch += 1
+        return InitProducerIdResponse(producer_id=7, producer_epoch=self.epoch)
+
+
+def test_what_an_aborted_transaction_asked_for_is_not_repeated() -> None:
+    """Its partitions were asked for again and again: the next epoch made that a fenced producer."""
+
+    async def run() -> None:
+        state, identities = ready(), Identities(is_transactional=True)
+        identities.current = ProducerIdentity(7, 0)
+        settings: Any = types.SimpleNamespace(transaction_timeout_ms=60_000, max_block_ms=5_000)
+        client = _BusyClient()
+        untyped: Any = client
+        coordinator = TransactionManager(untyped, settings, state, identities)
+
+        async def flush() -> None:
+            return
+
+        calls = TransactionCalls(state, coordinator, flush)
+        calls.begin()
+        state.sendable(some_queues()[:1])
+        acquiring = asyncio.create_task(coordinator.acquire())
+        while not client.asked:
+            await asyncio.sleep(0)
+        await calls.abort()
+        await asyncio.wait([acquiring], timeout=5)
+        assert acquiring.done()
+        assert state.status is S.READY
+        calls.begin()
+        assert state.wanted == []
+        assert client.asked[-2:] == [ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID]
 
     asyncio.run(run())
