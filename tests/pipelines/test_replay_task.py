@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from barnabas_pipelines.errors import PipelineError
 from barnabas_pipelines.replay import sender as sending
+from barnabas_pipelines.replay import task as sending_task
 from barnabas_pipelines.replay.target import Target
 from barnabas_pipelines.replay.task import ReplayTask, rows_behind
 
@@ -110,10 +112,27 @@ def test_what_was_not_committed_is_sent_again(monkeypatch: pytest.MonkeyPatch) -
     assert bench.log == list(range(6))
 
 
+class SleptTime:
+    """A clock that stands still but for those who sleep."""
+
+    def __init__(self) -> None:
+        self.slept_ms: list[int] = []
+
+    def monotonic_ms(self) -> int:
+        return sum(self.slept_ms)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_ms.append(round(seconds * 1000))
+
+
 def test_a_slow_replay_commits_before_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that is open for too long is aborted by the brokers."""
     bench = Bench(monkeypatch)
+    wall = SleptTime()
+    monkeypatch.setattr(sending_task, "Environment", lambda: SimpleNamespace(clock=wall))
+    monkeypatch.setattr(sending_task, "time", wall)
     bench.send(4, rate=15)
+    assert wall.slept_ms == [0, 67, 66, 67]
     assert bench.commits == [1, 2, 3, 4]
     assert bench.log == list(range(4))
 
