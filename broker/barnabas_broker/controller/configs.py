@@ -119,7 +119,7 @@ def alter_configs(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
-            _check_changes(resource)
+            check_changes(resource)
             if (refused := refusal(*name)) is not None:
                 raise refused
             changed = _alter(image, resource, broker_values, is_incremental)
@@ -175,7 +175,8 @@ def _alter(
     ]
 
 
-def _check_changes(resource: ResourceChange) -> None:
+def check_changes(resource: ResourceChange) -> None:
+    """Refuse keys that are named twice, and values that are missing or long. Raises: KafkaError."""
     keys = [change.key for change in resource.changes]
     if len(set(keys)) != len(keys):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

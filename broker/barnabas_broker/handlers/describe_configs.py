@@ -3,12 +3,12 @@
 v1: sources and synonyms. v3: types and documentation. Source: CFG-1, KIP-226, KIP-569.
 """
 
-import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from barnabas_broker.config.dynamic import ConfigSource, DescribedConfig
+from barnabas_broker.config.dynamic import DescribedConfig
 from barnabas_broker.controller.topics import validate_topic_name
+from barnabas_broker.handlers.broker_loggers import describe_levels
 from barnabas_broker.handlers.config_rights import config_refusal
 from barnabas_broker.handlers.find_coordinator import INVALID_REQUEST_TEXT
 from barnabas_broker.handlers.request_limits import each_once, encode_apart
@@ -128,7 +128,7 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence
     if resource.resource_type == RESOURCE_BROKER_LOGGER:
         _check_named(name, "Broker id must not be empty")
         _check_broker(services, name, "")
-        return _loggers(keys)
+        return describe_levels(keys)
     raise KafkaError(ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
 
 
@@ -151,30 +151,6 @@ def _check_broker(services: Services, name: str, alternative: str) -> None:
             f"Unexpected broker id, expected {services.logs.node_id}{alternative} "
             f"but received {name}",
         )
-
-
-def _loggers(keys: Sequence[str] | None) -> list[DescribedConfig]:
-    """The loggers of the process with the levels in force, as their own kind of settings."""
-    loggers = {
-        name: logger
-        for name, logger in (("root", logging.root), *logging.root.manager.loggerDict.items())
-        if isinstance(logger, logging.Logger)
-    }
-    return [
-        DescribedConfig(
-            name,
-            logging.getLevelName(logger.getEffectiveLevel()),
-            ConfigSource.DYNAMIC_BROKER_LOGGER,
-            is_default=False,
-            is_read_only=True,
-            is_sensitive=False,
-            synonyms=(),
-            type=0,
-            documentation="",
-        )
-        for name, logger in loggers.items()
-        if keys is None or name in keys
-    ]
 
 
 def _config(

@@ -20,7 +20,9 @@ from barnabas_broker.handlers.authorization import require_cluster, require_righ
 from barnabas_broker.handlers.broker_listener import is_of_brokers, is_on_listener_of_brokers
 from barnabas_broker.handlers.forwarding import (
     Resolution,
+    Split,
     forward,
+    forward_message,
     forward_resolved,
     throttle_time_ms,
 )
@@ -66,6 +68,7 @@ CheckFrame = Callable[[memoryview, int, int], None]
 Check = Callable[[Services, InFlightRequest, Any], Awaitable[None]]
 """Refuses to send a request on to the controller. Raises: KafkaError."""
 Resolve = Callable[[Services, InFlightRequest, Any], Resolution | None]
+SplitRequest = Callable[[Any], Split | None]
 
 
 class UnservedRequestError(ParseError):
@@ -100,6 +103,7 @@ class Api:
         "requests_count",
         "resolve",
         "rule",
+        "split",
         "total_ns",
     )
 
@@ -122,6 +126,7 @@ class Api:
         self.failed: Failed | None = getattr(module, "failed", None)
         self.resolve: Resolve | None = getattr(module, "resolve", None)
         self.check: Check | None = getattr(module, "check", None)
+        self.split: SplitRequest | None = getattr(module, "split", None)
         self.requests_count = 0
         self.errors_count = 0
         self.failures_count = 0  # by faults of this broker
@@ -333,6 +338,24 @@ class Dispatcher:
 
         if api.check is not None:
             await api.check(services, in_flight, request)
+        split = None if api.split is None else api.split(request)
+        if split is not None:
+            response = await here(in_flight, split.here)
+            if split.rest is None:
+                return response
+            try:
+                rest, _ = await forward_message(
+                    services.channel,
+                    in_flight,
+                    split.rest,
+                    timeout_ms,
+                    here,
+                    version=in_flight.api_version,
+                    is_repeatable=is_repeatable(api.key),
+                )
+            except KafkaError as error:
+                rest = error_response(api, split.rest, error)
+            return split.joined(response, rest)
         resolution = None if api.resolve is None else api.resolve(services, in_flight, request)
         if resolution is not None:
             return await forward_resolved(services.channel, in_flight, resolution, timeout_ms, here)

@@ -27,6 +27,8 @@ from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.messages.envelope import EnvelopeRequest
 from barnabas_protocol.schema import Message
 
+CarryOut = Callable[[InFlightRequest, Any], Awaitable[Any]]
+"""What this node does with a request, if it is the controller by the time it would be sent."""
 # Of what is forwarded; the others begin with it in all versions that are served.
 _WITHOUT_THROTTLE: Final = (ApiKey.DESCRIBE_QUORUM,)
 
@@ -100,6 +102,15 @@ class Resolution(Protocol):
         ...
 
 
+class Split(NamedTuple):
+    """A request of which the node does a part that has received it; `rest` may be None."""
+
+    here: Any
+    rest: Any
+    joined: Callable[[Any, Any], Any]
+    """The response, made of both."""
+
+
 async def forward(
     channel: ControllerChannel,
     in_flight: InFlightRequest,
@@ -140,7 +151,7 @@ async def forward_resolved(
     in_flight: InFlightRequest,
     resolution: Resolution,
     timeout_ms: int,
-    carry_out: Callable[[InFlightRequest, Any], Awaitable[Any]],
+    carry_out: CarryOut,
 ) -> Any:
     """The response to a client's request that was resolved; `carry_out` is for this node.
 
@@ -148,27 +159,48 @@ async def forward_resolved(
     """
 
     async def send(request: Any, *, is_repeatable: bool) -> tuple[Any, bool]:
-        key, version = in_flight.api_key, resolution.version
-        frame = memoryview(
-            codec.encode_request(
-                request, key, version, in_flight.correlation_id, in_flight.client_id
-            )
+        return await forward_message(
+            channel,
+            in_flight,
+            request,
+            timeout_ms,
+            carry_out,
+            version=resolution.version,
+            is_repeatable=is_repeatable,
         )
-        forwarded = await forward(
-            channel, in_flight, frame, timeout_ms, is_repeatable=is_repeatable
-        )
-        if forwarded.frame is not None:
-            return codec.decode_response(forwarded.frame, key, version)[1], forwarded.was_repeated
-        inner = InFlightRequest(in_flight.session, frame, in_flight.received_ns)
-        inner.api_key, inner.api_version = key, version
-        inner.correlation_id, inner.client_id = in_flight.correlation_id, in_flight.client_id
-        return await carry_out(inner, request), forwarded.was_repeated
 
     response, was_repeated = await send(resolution.request, is_repeatable=True)
     rest = resolution.take(response, was_repeated=was_repeated)
     if rest is not None:
         rest, _ = await send(rest, is_repeatable=False)
     return resolution.response(rest)
+
+
+async def forward_message(
+    channel: ControllerChannel,
+    in_flight: InFlightRequest,
+    request: Any,
+    timeout_ms: int,
+    carry_out: CarryOut,
+    *,
+    version: int,
+    is_repeatable: bool,
+) -> tuple[Any, bool]:
+    """The response to a request that is made of a client's, and whether it was sent repeatedly.
+
+    Raises: KafkaError, as `forward`.
+    """
+    key = in_flight.api_key
+    frame = memoryview(
+        codec.encode_request(request, key, version, in_flight.correlation_id, in_flight.client_id)
+    )
+    forwarded = await forward(channel, in_flight, frame, timeout_ms, is_repeatable=is_repeatable)
+    if forwarded.frame is not None:
+        return codec.decode_response(forwarded.frame, key, version)[1], forwarded.was_repeated
+    inner = InFlightRequest(in_flight.session, frame, in_flight.received_ns)
+    inner.api_key, inner.api_version = key, version
+    inner.correlation_id, inner.client_id = in_flight.correlation_id, in_flight.client_id
+    return await carry_out(inner, request), forwarded.was_repeated
 
 
 def throttle_time_ms(in_flight: InFlightRequest, response: Any) -> int:

@@ -343,6 +343,43 @@ async def list_config_resources(side: Side) -> None:
             )
 
 
+async def logger_levels(side: Side) -> None:
+    """KIP-412: levels that are set, unset and refused; a broker's settings in the same request."""
+    cases: dict[str, tuple[str, list[dict[str, Any]]]] = {
+        "set": ("1", [_do(0, "root", "WARN")]),
+        "set back": ("1", [_do(0, "root", "INFO")]),
+        "small letters": ("1", [_do(0, "root", "warn")]),
+        "no level": ("1", [_do(0, "root", "LOUD")]),
+        "unknown": ("1", [_do(0, "no.such.logger", "INFO")]),
+        "unset unknown": ("1", [_do(1, "no.such.logger", None)]),
+        "unset root": ("1", [_do(1, "root", None)]),
+        "append": ("1", [_do(2, "root", "INFO")]),
+        "subtract": ("1", [_do(3, "root", "INFO")]),
+        "null": ("1", [_do(0, "root", None)]),
+        "one good, one bad": ("1", [_do(0, "root", "ERROR"), _do(0, "no.such.logger", "INFO")]),
+        "another broker": ("7", [_do(0, "root", "INFO")]),
+        "no number": ("x", [_do(0, "root", "INFO")]),
+        "no name": ("", [_do(0, "root", "INFO")]),
+        "nothing": ("1", []),
+    }
+    api = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    await side.call(api, resources=[_resource(LOGGER, "1", _do(0, "root", "INFO"))], silent=True)
+    for label, (name, changes) in cases.items():
+        resource = _resource(LOGGER, name, *changes)
+        for only in (True, False):
+            await side.call(
+                api, None, f"{label} only={only}", resources=[resource], validate_only=only
+            )
+            await _describe(side, f"after {label}", LOGGER, "1", "root")
+    topic = side.named("nothing")
+    mixed = [
+        _resource(TOPIC, topic, _do(0, "retention.ms", "7000")),
+        _resource(LOGGER, "1", _do(0, "root", "INFO")),
+    ]
+    await side.call(api, None, "mixed", resources=mixed)
+    await side.call(api, None, "twice", resources=[mixed[1], mixed[1]])
+
+
 SCRIPTS = (
     describe_configs,
     describe_whole_broker,
@@ -350,6 +387,7 @@ SCRIPTS = (
     client_metrics_configs,
     alter_configs,
     incremental_alter_configs,
+    logger_levels,
     broker_configs,
     list_config_resources,
 )

@@ -119,12 +119,6 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
         "under read_committed the list is never null (protocol.md 8)",
     ),
     KnownDifference(
-        "(incremental_)?alter_configs",
-        "logger .*",
-        ".*",
-        "there are no Java loggers whose level could be set",
-    ),
-    KnownDifference(
         "fetch_limits",
         "replica .*",
         ".*",

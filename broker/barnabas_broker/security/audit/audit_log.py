@@ -30,6 +30,8 @@ from barnabas_broker.security.audit.audit_event import (
     shortened,
 )
 
+AUDIT_LOGGER: Final = "barnabas.audit"
+"""The name of the logger that gets the lines, where no file does."""
 WAITING_MAX: Final = 5_000
 """Lines that are not written yet."""
 RECENT_MAX: Final = 5_000

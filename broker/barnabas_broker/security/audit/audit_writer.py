@@ -15,10 +15,10 @@ from logging.handlers import RotatingFileHandler
 from typing import Any, Final, Protocol
 
 from barnabas_broker.env.disk import Disk
-from barnabas_broker.security.audit.audit_log import AuditLog, WaitingLine
+from barnabas_broker.security.audit.audit_log import AUDIT_LOGGER, AuditLog, WaitingLine
 
 logger = logging.getLogger(__name__)
-audit_logger: Final = logging.getLogger("barnabas.audit")
+audit_logger: Final = logging.getLogger(AUDIT_LOGGER)
 FILES_KEPT: Final = 4
 """Full files that are kept beside the one that is written."""
 PAUSE_SECONDS: Final = 1.0
@@ -39,7 +39,10 @@ class LineSink(Protocol):
 
 
 class LoggerSink:
-    """Lines go where the log of the broker goes."""
+    """Lines go where the log of the broker goes, whatever levels its other loggers have."""
+
+    def __init__(self) -> None:
+        audit_logger.setLevel(logging.INFO)
 
     def write(self, line: str) -> None:
         """Log one line."""
