@@ -43,7 +43,7 @@ from barnabas_console.records.record_scan import (
     ScanProgress,
     scan,
 )
-from barnabas_console.records.record_view import RecordView, worked_on
+from barnabas_console.records.record_view import HEADERS_WHOLE_MAX, RecordView, worked_on
 from barnabas_console.records.record_writing import DeadLetterDesk, Letter, write_record
 from barnabas_console.records.topic_reading import ReadingChoices
 from barnabas_console.records.topic_tails import TailPart
@@ -496,7 +496,8 @@ def _tail_progress(part: TailPart) -> dict[str, Any]:
 
 
 def _whole(view: RecordView) -> dict[str, Any]:
-    return view.row(characters_max=_ONE_CHARACTERS_MAX)
+    row = view.row(characters_max=_ONE_CHARACTERS_MAX, headers_max=HEADERS_WHOLE_MAX)
+    return {**row, "headers_hex": view.headers_hex()}
 
 
 def _raw(view: RecordView, side: str) -> web.Response:

@@ -1,9 +1,11 @@
 """A record that somebody wants to write: the form's fields, checked, as bytes. Pure.
 
     {"key": "alice", "key_format": "text", "value": "{}", "value_format": "json",
-     "headers": [["trace", "x"], ["none", null]], "partition": 3, "timestamp_ms": 1795284278811}
+     "headers": [["trace", "x"], ["none", null], ["id", "00ff", "hex"]], "partition": 3,
+     "timestamp_ms": 1795284278811}
 
-Formats: `null`, `text`, `json` (checked, and written as it stands), `hex`, `base64` (a file).
+Formats: `null`, `text`, `json` (checked, and written as it stands), `hex`, `base64` (a file); of
+headers text, null and hex.
 
 Source: CON-116. Invariant: what is written is what was typed, byte by byte.
 """
@@ -103,9 +105,18 @@ def _headers(written: Any) -> tuple[Header, ...]:
                     headers.append((name, None if text is None else text.encode()))
                 except UnicodeEncodeError:
                     raise RecordFormError("a header has half a pair of surrogates") from None
+            case [str(name), str(digits), "hex"]:
+                headers.append((name, _header_bytes(digits)))
             case _:
-                raise RecordFormError("a header is [name, text], or [name, null]")
+                raise RecordFormError("a header is [name, text], [name, null] or [name, …, 'hex']")
     return tuple(headers)
+
+
+def _header_bytes(digits: str) -> bytes:
+    try:
+        return _bytes(digits, "hex")
+    except ValueError as error:
+        raise RecordFormError(f"headers: {error}") from None
 
 
 def _whole(form: Mapping[str, Any], name: str, maximum: int) -> int | None:

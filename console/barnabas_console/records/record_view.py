@@ -29,6 +29,8 @@ from barnabas_protocol.records.record import Record
 SHOWN_CHARACTERS_MAX: Final = 4096
 """So much of a key, a value or a header a list shows."""
 _HEADERS_SHOWN_MAX: Final = 32
+HEADERS_WHOLE_MAX: Final = 1_000
+"""So many headers the row of one record has; more than anybody writes again."""
 # What is larger is worked on by a thread, which gives way to the loop.
 _INLINE_BYTES_MAX: Final = 16 * 1024
 _HEADER_BYTES: Final = 64
@@ -155,12 +157,31 @@ class RecordView:
         """The contents of the headers of that name."""
         return [text for one, text in self.headers if one == name]
 
-    def row(self, *, characters_max: int | None = SHOWN_CHARACTERS_MAX) -> dict[str, Any]:
-        """The record as plain data; texts are cut at `characters_max`, which the row says."""
+    def headers_hex(self) -> list[str | None]:
+        """The digits of each header of a whole row that is no UTF-8: who writes it again has them.
+
+        None for the others, and for all where something is masked.
+        """
+        return [
+            content.hex()
+            if content is not None and not self._mask and not _is_text(content)
+            else None
+            for _, content in self.source.headers[:HEADERS_WHOLE_MAX]
+        ]
+
+    def row(
+        self,
+        *,
+        characters_max: int | None = SHOWN_CHARACTERS_MAX,
+        headers_max: int = _HEADERS_SHOWN_MAX,
+    ) -> dict[str, Any]:
+        """The record as plain data; texts are cut at `characters_max`, which the row says.
+
+        Where texts are cut, there are at most `headers_max` headers.
+        """
         source, batch = self.source, self.batch
         headers = self.headers
-        is_cut = characters_max is not None
-        shown = headers[:_HEADERS_SHOWN_MAX] if is_cut else headers
+        shown = headers if characters_max is None else headers[:headers_max]
         return {
             "topic": source.topic,
             "partition": source.partition,
@@ -217,6 +238,14 @@ def _side(name: str, content: Content, characters_max: int | None) -> dict[str, 
         f"{name}_schema_id": content.schema_id,
         f"{name}_problem": content.problem,
     }
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        bytes(content).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _cut(text: str | None, characters_max: int | None) -> str | None:

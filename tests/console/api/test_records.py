@@ -256,6 +256,33 @@ def test_record_is_produced_as_it_was_typed(bootstrap: str, unique: Callable[[st
     asyncio.run(run())
 
 
+def test_headers_that_are_no_text_are_told_and_written_by_their_bytes(
+    bootstrap: str, unique: Callable[[str], str]
+) -> None:
+    """CON-116: an id of sixteen bytes was written again as the escapes that it is shown as."""
+
+    async def run() -> None:
+        topic = unique("headers")
+        await filled(bootstrap, topic, [])
+        async with running_console(bootstrap) as client:
+            headers = [["id", "00ff", "hex"], ["no bytes", "", "hex"], ["text", "\\xff"]]
+            headers += [[f"h{number}", "x"] for number in range(60)]
+            body = {"value": "x", "headers": headers, "partition": 0}
+            await posted(client, f"/topics/{topic}/records", body, 201)
+            one = await told(client, f"/topics/{topic}/records/0/0")
+            assert one["headers"][:3] == [["id", "\x00\\xff"], ["no bytes", ""], ["text", "\\xff"]]
+            assert one["headers_hex"] == ["00ff", *[None] * 62]
+            assert len(one["headers"]) == one["header_count"] == 63
+            for wrong in (["a", "0g", "hex"], ["a", None, "hex"], ["a", "00", "base64"]):
+                await posted(client, f"/topics/{topic}/records", {"headers": [wrong]}, 400)
+        mask = TopicMask(headers=frozenset({"text"}))
+        async with running_console(bootstrap, masks=MaskRules([(topic, mask)])) as client:
+            one = await told(client, f"/topics/{topic}/records/0/0")
+            assert one["headers_hex"] == [None] * 63
+
+    asyncio.run(run())
+
+
 def test_record_that_is_not_acknowledged_may_be_written(
     bootstrap: str, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

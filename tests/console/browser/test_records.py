@@ -13,7 +13,11 @@ from playwright.sync_api import Page, expect
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.consumer.consumer import Consumer
+from barnabas_client.consumer.records import ConsumerRecord
 from barnabas_client.producer.producer import Producer
+from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.records.record import Header
 from tests.support.chromium import WatchedPage
 from tests.support.console_process import WatchedCluster, run
 from tests.support.scripted_api import ScriptedApi
@@ -143,6 +147,53 @@ def test_record_that_is_shown_decoded_is_produced_again_by_its_bytes(
     expect(rows_of(page)).to_have_count(2)
     for place in range(2):
         expect(rows_of(page).nth(place)).to_contain_text(str(number))
+
+
+def test_record_is_produced_again_with_all_bytes_of_its_headers(
+    watched: WatchedPage, cluster: WatchedCluster
+) -> None:
+    """CON-116: what is no text, or no line of the form, is kept as it is, where it stood."""
+    page, topic = watched.page, "traces"
+    headers: list[Header] = [
+        ("trace", b"x"),
+        ("id", b"\x00\xff"),
+        ("id", b"y=z"),
+        ("a=b", b"1"),
+        ("none", None),
+        ("lines", b"1\r\n2"),
+        ("", b"unnamed"),
+    ]
+
+    async def create(admin: Admin) -> None:
+        new = NewTopic(name=topic, partition_count=1, replication_factor=3)
+        await cluster.brokers.create_topics(admin, new)
+
+    async def write() -> None:
+        async with Producer(cluster.brokers.bootstrap) as producer:
+            await producer.send(topic, b"value", key=b"", headers=headers)
+
+    async def written() -> list[ConsumerRecord]:
+        async with Consumer(cluster.brokers.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            records = aiter(consumer)
+            return [await anext(records) for _ in range(3)]
+
+    cluster.run(create)
+    run(write)
+    for is_left_out in (False, True):
+        page.goto(f"/orders-prod/topics/{topic}/records?record=0:0")
+        page.get_by_role("button", name="Produce again…").click()
+        kept = page.get_by_role("list", name="Headers that are kept as they are")
+        expect(kept.get_by_role("listitem")).to_have_count(4)
+        expect(kept).to_contain_text("id: bytes 00ff")
+        if is_left_out:
+            kept.get_by_role("button", name="Leave out id").click()
+        page.get_by_role("button", name="Produce", exact=True).click()
+        page.get_by_text("Written at").wait_for()
+    _, again, without = run(written)
+    assert [*again.headers] == headers
+    assert again.key == b""
+    assert [*without.headers] == [one for one in headers if one != ("id", b"\x00\xff")]
 
 
 def test_dead_letters_go_back_to_their_topic(watched: WatchedPage) -> None:

@@ -5,7 +5,7 @@
  * @typedef {{topic: string, partition: number, offset: number, timestamp_ms: number, timestamp_type: string,
  *   key: string | null, key_format: string, key_bytes: number, key_is_cut: boolean, key_schema_id: number | null, key_problem: string | null,
  *   value: string | null, value_format: string, value_bytes: number, value_is_cut: boolean, value_schema_id: number | null, value_problem: string | null,
- *   headers: [string, string | null][], header_count: number, leader_epoch: number, is_transactional: boolean | null,
+ *   headers: [string, string | null][], headers_hex?: (string | null)[], header_count: number, leader_epoch: number, is_transactional: boolean | null,
  *   producer_id: number | null, producer_epoch: number | null, is_masked: boolean}} RecordRow
  */
 

@@ -37,6 +37,9 @@ export function RecordForm({ topic, like, partitions, onClose, onWritten }) {
       h(SideField, { name: "value", title: "Value", rows: 8, form, change }),
       h("label", { class: "field" }, h("span", null, "Headers, a line each: name=value"),
         h("textarea", { rows: 2, value: form.headers, spellcheck: false, onInput: (/** @type {InputEvent} */ event) => change({ headers: textOf(event) }) })),
+      form.kept.length > 0 && h("ul", { class: "kept-headers mono", "aria-label": "Headers that are kept as they are" }, form.kept.map((one) =>
+        h("li", { key: one.at }, h("span", null, keptWords(one)),
+          h("button", { type: "button", class: "quiet", "aria-label": `Leave out ${one.header[0]}`, onClick: () => change({ kept: withoutOne(form.kept, one) }) }, "Leave out")))),
       h("div", { class: "field-row" },
         h("label", { class: "field" }, h("span", null, "Partition"),
           h("select", { value: form.partition, onChange: (/** @type {Event} */ event) => change({ partition: textOf(event) }) },
@@ -71,15 +74,55 @@ function SideField({ name, title, rows, form, change }) {
 
 /** @param {RecordRow | null} like */
 function startOf(like) {
-  const start = { key: "", key_format: "text", value: "", value_format: "text", headers: "", partition: "", timestamp: "" };
+  const start = { key: "", key_format: "text", value: "", value_format: "text", headers: "", kept: /** @type {KeptHeader[]} */ ([]), partition: "", timestamp: "" };
   if (!like) return start;
   return {
     ...start,
     ...sideOf(like, "key"),
     ...sideOf(like, "value"),
-    headers: like.headers.map(([name, text]) => (text === null ? name : `${name}=${text}`)).join("\n"),
+    ...headersOf(like),
   };
 }
+
+/**
+ * What is sent of a header that no line can say, and where it stood.
+ * @typedef {{at: number, header: [string, string | null] | [string, string, "hex"]}} KeptHeader
+ */
+
+/**
+ * A line for each header; those whose bytes are no text, or whose text is no line, are kept as they are.
+ * @param {RecordRow} like
+ */
+function headersOf(like) {
+  /** @type {string[]} */
+  const lines = [];
+  /** @type {KeptHeader[]} */
+  const kept = [];
+  like.headers.forEach(([name, text], at) => {
+    const digits = like.headers_hex?.[at] ?? null;
+    if (digits !== null) kept.push({ at, header: [name, digits, "hex"] });
+    else if (name === "" || /[=\r\n]/.test(name) || /[\r\n]/.test(text ?? "")) kept.push({ at, header: [name, text] });
+    else lines.push(text === null ? name : `${name}=${text}`);
+  });
+  return { headers: lines.join("\n"), kept };
+}
+
+/**
+ * @param {KeptHeader[]} kept
+ * @param {KeptHeader} one
+ */
+function withoutOne(kept, one) {
+  return kept.filter((other) => other !== one).map((other) => (other.at > one.at ? { ...other, at: other.at - 1 } : other));
+}
+
+/** @param {KeptHeader} kept */
+function keptWords({ header: [name, content, format] }) {
+  if (content === null) return `${name}: null`;
+  const shown = content.length > KEPT_CHARACTERS_MAX ? `${content.slice(0, KEPT_CHARACTERS_MAX)}…` : content;
+  return format === "hex" ? `${name}: bytes ${shown}` : `${JSON.stringify(name)}: ${JSON.stringify(shown)}`;
+}
+
+const KEPT_CHARACTERS_MAX = 64;
 
 /**
  * @param {RecordRow} row
@@ -88,6 +131,8 @@ function startOf(like) {
 function sideOf(row, side) {
   const format = row[`${side}_format`];
   const known = format === "null" || format === "hex" || format === "json" ? format : "text";
+  // An empty field is no key; of a key that has no bytes there are no digits.
+  if (side === "key" && row.key === "") return { key: "", key_format: "hex" };
   return { [side]: row[side] ?? "", [`${side}_format`]: known };
 }
 
@@ -95,16 +140,27 @@ function sideOf(row, side) {
 function bodyOf(form) {
   return {
     key: form.key,
-    key_format: form.key === "" && form.key_format !== "base64" ? "null" : form.key_format,
+    key_format: form.key === "" && (form.key_format === "text" || form.key_format === "json") ? "null" : form.key_format,
     value: form.value,
     value_format: form.value_format,
-    headers: form.headers.split("\n").filter(Boolean).map((line) => {
-      const at = line.indexOf("=");
-      return at < 0 ? [line, null] : [line.slice(0, at), line.slice(at + 1)];
-    }),
+    headers: headersIn(form),
     partition: form.partition === "" ? null : Number(form.partition),
     timestamp_ms: form.timestamp.trim() === "" ? null : Number(form.timestamp),
   };
+}
+
+/**
+ * The headers of the lines, and those that are kept where they stood.
+ * @param {ReturnType<typeof startOf>} form
+ */
+function headersIn(form) {
+  /** @type {KeptHeader["header"][]} */
+  const headers = form.headers.split("\n").filter(Boolean).map((line) => {
+    const at = line.indexOf("=");
+    return at < 0 ? [line, null] : [line.slice(0, at), line.slice(at + 1)];
+  });
+  for (const { at, header } of form.kept) headers.splice(at, 0, header);
+  return headers;
 }
 
 /** @param {Event} event */
