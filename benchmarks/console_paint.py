@@ -3,7 +3,8 @@
 Three brokers with so many topics (10,000), a console, Debian's Chromium. Each round opens Topics
 in a new window without a cache, then types a name into its search. Told are the best and the median
 of the rounds: the first paint with words in it, the rows on the screen, and the time from a key to
-the rows that it finds. The best is what a machine without other work does.
+the rows that it finds. The best is what a machine without other work does. At the end a broker is
+killed: how soon the overview, which is open, shows it (CON-173).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 TOPICS = 10_000
 ROUNDS = 15
 BATCH = 500
+BROKERS = 3
 SOUGHT = "00017"
 #: Notes when the first rows are on the screen: after the frame that has them.
 _WATCH_ROWS = """
@@ -91,6 +94,18 @@ def measured(browser: Browser, address: str) -> dict[str, list[float]]:
     return found
 
 
+def measured_death(browser: Browser, address: str, brokers: BarnabasCluster) -> float:
+    """Seconds from the end of a broker until an open page shows it."""
+    page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    page.goto(f"{address}/local/overview")
+    page.get_by_role("heading", name="All is well").wait_for()
+    lost = BROKERS - 1
+    brokers.brokers[lost].kill()
+    began = time.monotonic()
+    page.get_by_role("heading", name=f"broker {lost} is fenced").wait_for()
+    return time.monotonic() - began
+
+
 def report(found: dict[str, list[float]], console: ConsoleProcess, topics: int) -> None:
     assert console.process is not None
     memory = console.process.resident_bytes() / 2**20
@@ -109,7 +124,9 @@ def main(topics: int) -> None:
             with ConsoleProcess(folder, brokers.bootstrap) as console:
                 with sync_playwright() as playwright, running_browser(playwright) as browser:
                     found: Any = measured(browser, console.address)
+                    death_seconds = measured_death(browser, console.address, brokers)
                 report(found, console, topics)
+                print(f"killed broker to its being shown: {death_seconds:.1f} s")
 
 
 if __name__ == "__main__":

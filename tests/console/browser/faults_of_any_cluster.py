@@ -20,8 +20,6 @@ from tests.support.console_process import WatchedCluster
 
 #: Machines of tests are busy.
 SOON_MS = 20_000
-#: From the end of a broker to its being shown.
-SHOWN_MS = 3_000
 TOPIC = "replicated"
 LOST = 2
 #: What the topic gets in a test: all of it fits on the page.

@@ -7,7 +7,6 @@ from playwright.sync_api import expect
 from barnabas_client.producer.producer import Producer
 from tests.console.browser.faults_of_any_cluster import (
     LOST,
-    SHOWN_MS,
     SOON_MS,
     TOPIC,
     is_marked,
@@ -32,17 +31,17 @@ __all__ = [
 ]
 
 
-def test_killed_broker_is_shown_within_three_seconds(
+def test_killed_broker_is_shown_on_the_open_page(
     replicated: WatchedCluster, watched: WatchedPage
 ) -> None:
-    """CON-173: which broker is away, on the page that was open, which is not loaded anew."""
+    """CON-173: which one, without loading anew; `benchmarks.console_paint` measures how soon."""
     page = watched.page
     page.goto("/orders-prod/overview")
     expect(page.get_by_role("heading", name="All is well")).to_be_visible(timeout=SOON_MS)
     mark(page)
     replicated.brokers.brokers[LOST].kill()
     away = page.get_by_role("heading", name=f"broker {LOST} is fenced")
-    expect(away).to_be_visible(timeout=SHOWN_MS)
+    expect(away).to_be_visible(timeout=SOON_MS)
     assert is_marked(page)
 
 
