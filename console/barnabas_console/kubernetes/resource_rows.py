@@ -179,7 +179,10 @@ def _state(conditions: Mapping[str, Object], is_observed: bool) -> tuple[str, st
     if "Ready" not in conditions:
         return "unknown", "nothing is told of it yet"
     if holds("Degraded"):
-        return "warning", why("Degraded")
+        if holds("Ready"):
+            return "warning", why("Degraded")
+        # What served does not: that it is being worked on makes it no better.
+        return "critical", "; ".join(dict.fromkeys(filter(None, map(why, ("Degraded", "Ready")))))
     if holds("Progressing") or not is_observed:
         return "working", why("Progressing") or "the last change is being looked at"
     if holds("Ready"):

@@ -38,6 +38,17 @@ def broker(**parts: Any) -> dict[str, Any]:
         ([condition("Ready", "False")], 2, "critical"),
         ([condition("Ready", "False"), condition("Progressing", "True")], 2, "working"),
         ([condition("Ready", "True"), condition("Degraded", "True")], 2, "warning"),
+        ([condition("Ready", "False"), condition("Degraded", "True")], 2, "critical"),
+        ([condition(one, "True") for one in ("Degraded", "Progressing")], 2, "unknown"),
+        (
+            [
+                condition("Ready", "False"),
+                condition("Progressing", "True"),
+                condition("Degraded", "True"),
+            ],
+            2,
+            "critical",
+        ),
     ],
 )
 def test_a_state_is_the_worst_that_is_told(
@@ -45,6 +56,18 @@ def test_a_state_is_the_worst_that_is_told(
 ) -> None:
     status = {"observedGeneration": generation, "conditions": conditions}
     assert broker_row(broker(status=status))["state"] == state
+
+
+def test_what_served_and_does_not_is_told_with_both_reasons() -> None:
+    """CON-122: a Broker none of whose brokers answers was a warning."""
+    damaged = condition("Degraded", "True", "no broker answers")
+    waiting = condition("Ready", "False", "waits for broker 0")
+    for ready, sentence in (
+        (waiting, "no broker answers; waits for broker 0"),
+        (condition("Ready", "False", "no broker answers"), "no broker answers"),
+    ):
+        status = {"observedGeneration": 2, "conditions": [damaged, ready]}
+        assert broker_row(broker(status=status))["sentence"] == sentence
 
 
 def test_a_plan_that_waits_for_a_yes_has_the_command_for_it() -> None:
