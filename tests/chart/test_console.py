@@ -29,7 +29,7 @@ def test_only_a_forwarded_port_reaches_it(render: Render) -> None:
 
 def test_it_reads_and_no_more(render: Render) -> None:
     rules = render()["Role", NAME]["rules"]
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
     resources = {name for rule in rules for name in rule["resources"]}
     assert resources == {"brokers", "topics", "consumergroups", "users", "pods", "events"}
 
