@@ -73,6 +73,15 @@ export function duration(ms) {
 }
 
 /**
+ * How late something short runs: "0.4 ms", "12 ms", "1.7 s".
+ * @param {number | null | undefined} ms
+ */
+export function lateness(ms) {
+  if (ms === null || ms === undefined) return "–";
+  return ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1_000 ? `${whole.format(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
+/**
  * "14:05:07.113", in the zone that was chosen.
  * @param {number} ms since the epoch
  */

@@ -117,3 +117,46 @@ def test_markup_in_names_is_text(scripted: WatchedPage) -> None:
     opened(scripted, [name])
     expect(scripted.page.get_by_text(name)).to_be_visible()
     assert not scripted.page.evaluate("'ran' in window")
+
+
+def test_partition_of_a_topic_with_a_long_name_keeps_its_number(scripted: WatchedPage) -> None:
+    """CON-111, CON-118: two partitions of one topic looked the same, cut before what differs."""
+    page = scripted.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    api = ScriptedApi(page)
+    api.answers["brokers/0"] = lambda _: {
+        "id": 0,
+        "host": "127.0.0.1",
+        "port": 9092,
+        "rack": None,
+        "leaders": 1,
+        "under_replicated": 0,
+        "is_controller": True,
+        "loop_lag_ms": 1_682.0,
+        "safe": True,
+        "reason": "",
+        "state": "fine",
+        "drain": None,
+        "directories": None,
+        "as_of_ms": 0,
+    }
+    rows = [
+        {
+            "topic": "orders-of-a-country." * 10,
+            "partition": number,
+            "role": "leader",
+            "leader": 0,
+            "in_sync": True,
+            "size_bytes": 1,
+        }
+        for number in range(2)
+    ]
+    api.answers["brokers/0/partitions"] = lambda _: {"total": 2, "rows": rows, "as_of_ms": 0}
+    page.goto("/orders-prod/brokers/0")
+    names = page.locator(".partition-name")
+    expect(names).to_have_count(2)
+    for number, name in enumerate(names.all()):
+        expect(name).to_contain_text(f"-{number}")
+        is_whole = "one => one.scrollWidth <= one.clientWidth && one.clientWidth < innerWidth"
+        assert name.evaluate(is_whole)
+    expect(page.get_by_text("1.7 s")).to_be_visible()

@@ -3,6 +3,7 @@ import { h } from "../vendor/vendor.js";
 import { usePolled } from "../api.js";
 import { Filter } from "../parts/filter.js";
 import { Empty, Loaded } from "../parts/notices.js";
+import { PartitionName } from "../parts/partition_name.js";
 import { useServerRows } from "../parts/rows.js";
 import { SettingsTable } from "../parts/settings_table.js";
 import { Meter } from "../parts/sparkline.js";
@@ -10,7 +11,7 @@ import { StateBadge } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
 import { href, setQuery } from "../router.js";
-import { bytes, count, counted } from "../words.js";
+import { bytes, count, counted, lateness } from "../words.js";
 import { Safe, drainWords } from "./broker_columns.js";
 
 /** @typedef {{path: string, error: string | null, total_bytes: number | null, usable_bytes: number | null, is_cordoned: boolean}} Directory */
@@ -58,7 +59,7 @@ function Partitions({ id, query }) {
 
 /** @type {import("../parts/table.js").Column<HeldPartition>[]} */
 const PARTITION_COLUMNS = [
-  { key: "partition", title: "Partition", cell: (row) => `${row.topic}-${row.partition}`, text: (row) => `${row.topic}-${row.partition}` },
+  { key: "partition", title: "Partition", cell: ({ topic, partition }) => h(PartitionName, { topic, partition }), text: (row) => `${row.topic}-${row.partition}` },
   { key: "role", title: "Role", width: 240, bare: true, cell: (row) => (row.role === "leader" ? "● leader" : row.leader === null ? "○ follower, no leader" : `○ follower of broker ${row.leader}`) },
   { key: "in_sync", title: "In sync", line: 1, width: 128, cell: (row) => h(StateBadge, { state: row.in_sync ? "fine" : "warning" }, row.in_sync ? "in sync" : "out of sync") },
   { key: "size_bytes", title: "Size", hint: "Of this broker's replica", numeric: true, width: 112, sort: false, cell: (row) => bytes(row.size_bytes) },
@@ -76,7 +77,7 @@ function Facts({ facts }) {
       h(Fact, { title: "Controller" }, leads ? "this broker" : "another broker"),
       h(Fact, { title: "Leaders" }, count(leaders)),
       h(Fact, { title: "Under-replicated" }, count(lacking)),
-      lag !== null && lag !== undefined && h(Fact, { title: "Loop lag" }, `${lag.toFixed(1)} ms`)),
+      lag !== null && lag !== undefined && h(Fact, { title: "Loop lag" }, lateness(lag))),
     directories && h("section", null, h("h2", { class: "part" }, "Log directories"),
       h("ul", { class: "directories" }, directories.map((one) => h("li", { key: one.path }, h(DirectoryLine, { one }))))));
 }

@@ -2,7 +2,7 @@
 import { h } from "../vendor/vendor.js";
 import { Meter, Sparkline } from "../parts/sparkline.js";
 import { StateBadge } from "../parts/state.js";
-import { bytes, count, counted, percent, rate } from "../words.js";
+import { bytes, count, counted, lateness, percent, rate } from "../words.js";
 
 /**
  * `safe`: whether it may be stopped now, with the reason where not; what is unknown is never safe.
@@ -30,7 +30,7 @@ export function brokerColumns(brokers) {
     { key: "leaders", title: "Leaders", numeric: true, width: 96, cell: (broker) => count(broker.leaders) },
     { key: "under_replicated", title: "URP", hint: "Under-replicated partitions", numeric: true, width: 80, cell: (broker) => h("span", { class: broker.under_replicated ? "warning" : undefined }, count(broker.under_replicated)) },
     any((broker) => broker.disk_used_bytes) && { key: "disk_used_bytes", title: "Disk", width: 152, cell: (broker) => h(Disk, { broker }) },
-    any((broker) => broker.loop_lag_ms) && { key: "loop_lag_ms", title: "Loop lag", hint: "How late the broker's event loop runs", numeric: true, width: 96, line: 0, cell: (broker) => (broker.loop_lag_ms === null ? "–" : `${broker.loop_lag_ms.toFixed(broker.loop_lag_ms < 10 ? 1 : 0)} ms`) },
+    any((broker) => broker.loop_lag_ms) && { key: "loop_lag_ms", title: "Loop lag", hint: "How late the broker's event loop runs", numeric: true, width: 96, line: 0, cell: (broker) => lateness(broker.loop_lag_ms) },
     any((broker) => broker.load) && { key: "load", title: "Load, 1 h", hint: loadHint(brokers), width: 120, line: 0, sort: false, cell: (broker) => broker.load && h(Sparkline, { values: broker.load, label: loadLabel(broker) }) },
   ];
   return columns.filter((column) => column !== false);

@@ -7,6 +7,7 @@ import { Diagnosis } from "../parts/diagnosis.js";
 import { GroupActions } from "../parts/group_actions.js";
 import { Timeline, marksOf, useChanges, useSeries } from "../parts/history.js";
 import { Empty, Loaded } from "../parts/notices.js";
+import { PartitionName } from "../parts/partition_name.js";
 import { localRows } from "../parts/rows.js";
 import { StateBadge } from "../parts/state.js";
 import { Table } from "../parts/table.js";
@@ -67,7 +68,7 @@ function Charts({ group, changes }) {
   const [lag, seconds, arriving, reading] = columns.map((column) => column ?? t.map(() => null));
   const marks = marksOf(changes);
   return h("div", { class: "charts" },
-    h(Chart, { title: "Lag", unit: "records", t, lines: [{ label: "lag", values: lag ?? [] }], marks, format: count }),
+    h(Chart, { title: "Lag", unit: "records", t, lines: [{ label: "lag", values: lag ?? [] }], marks, whole: true, format: count }),
     h(Chart, { title: "Behind", unit: "time", t, lines: [{ label: "behind", values: seconds ?? [] }], marks, format: (value) => duration(value * 1_000) }),
     h(Chart, { title: "Traffic", unit: "records/s", t, lines: [{ label: "come", values: arriving ?? [] }, { label: "are read", values: reading ?? [] }], marks, format: rate }));
 }
@@ -78,7 +79,7 @@ function Partitions({ facts, query }) {
   if (facts.partition_list.length === 0) return h(Empty, { title: "The group has no offsets and reads nothing." });
   /** @type {import("../parts/table.js").Column<PartitionRow>[]} */
   const columns = [
-    { key: "partition", title: "Partition", cell: (row) => `${row.topic}-${row.partition}`, text: (row) => `${row.topic}-${row.partition}` },
+    { key: "partition", title: "Partition", cell: ({ topic, partition }) => h(PartitionName, { topic, partition }), text: (row) => `${row.topic}-${row.partition}` },
     { key: "lag", title: "Lag", numeric: true, width: 112, line: 1, cell: (row) => h("span", { class: row.lag ? "warning" : undefined }, count(row.lag)) },
     { key: "lag_seconds", title: "Behind", numeric: true, width: 104, cell: (row) => behind(row.lag_seconds) },
     { key: "committed", title: facts.type === "Share" ? "Start" : "Committed", numeric: true, width: 136, line: 0, cell: (row) => count(row.committed ?? (facts.type === "Share" ? row.start_offset : null)) },

@@ -13,13 +13,15 @@ const LINES_MAX = 8;
 /** Room for a time with seconds. */
 const TICK_WIDTH = 60;
 const TICK_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400];
+/** Steps between ticks of what there are only whole ones of. */
+const WHOLE_STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 const TABLE_ROWS_MAX = 360;
 
 /**
- * @param {{title: string, unit: string, t: number[], lines: Line[], marks?: Mark[], format?: (value: number) => string}} props
- *   `t` in ms since the epoch, ascending; eight lines at most
+ * @param {{title: string, unit: string, t: number[], lines: Line[], marks?: Mark[], whole?: boolean, format?: (value: number) => string}} props
+ *   `t` in ms since the epoch, ascending; eight lines at most; `whole` where there are no halves
  */
-export function Chart({ title, unit, t, lines, marks = [], format = String }) {
+export function Chart({ title, unit, t, lines, marks = [], whole = false, format = String }) {
   const [asTable, setAsTable] = useState(false);
   const shown = lines.slice(0, LINES_MAX);
   return h("figure", { class: "chart" },
@@ -27,11 +29,11 @@ export function Chart({ title, unit, t, lines, marks = [], format = String }) {
       h("button", { type: "button", class: "quiet", "aria-pressed": asTable, onClick: () => setAsTable(!asTable) }, "Table")),
     asTable
       ? h(TimeTable, { title, t, lines: shown, format })
-      : h(Drawing, { title, t, lines: shown, marks, format }));
+      : h(Drawing, { title, t, lines: shown, marks, whole, format }));
 }
 
-/** @param {{title: string, t: number[], lines: Line[], marks: Mark[], format: (value: number) => string}} props */
-function Drawing({ title, t, lines, marks, format }) {
+/** @param {{title: string, t: number[], lines: Line[], marks: Mark[], whole: boolean, format: (value: number) => string}} props */
+function Drawing({ title, t, lines, marks, whole, format }) {
   /** @type {import("../vendor/vendor.js").RefObject<HTMLDivElement | null>} */
   const box = useRef(null);
   /** @type {import("../vendor/vendor.js").RefObject<import("../vendor/charts.js").default | null>} */
@@ -55,7 +57,7 @@ function Drawing({ title, t, lines, marks, format }) {
       seen.disconnect();
       void loadLibrary().then((Plot) => {
         if (gone) return;
-        plot.current = new Plot(options(Plot, place, labels.split("\n"), facts), latest.current, place);
+        plot.current = new Plot(options(Plot, place, labels.split("\n"), whole, facts), latest.current, place);
         resized.observe(place);
       });
     });
@@ -92,10 +94,11 @@ function loadLibrary() {
  * @param {typeof import("../vendor/charts.js").default} Plot
  * @param {HTMLElement} place
  * @param {string[]} labels
+ * @param {boolean} whole
  * @param {{current: {marks: Mark[], format: (value: number) => string}}} facts
  * @returns {import("../vendor/charts.js").default.Options}
  */
-function options(Plot, place, labels, facts) {
+function options(Plot, place, labels, whole, facts) {
   const style = getComputedStyle(place);
   /**
    * A colour as the canvas takes it: which of its two values holds is decided where it is used.
@@ -118,7 +121,7 @@ function options(Plot, place, labels, facts) {
     axes: [
       // Ticks closer than a minute would all say the same one, so they say seconds, too.
       { ...axis, space: TICK_WIDTH, incrs: TICK_SECONDS, values: (_plot, times, _index, _space, step) => times.map((seconds) => clockTime(seconds * 1000).slice(0, step < 60 ? 8 : 5)) },
-      { ...axis, size: 64, values: (_plot, values) => values.map((value) => facts.current.format(value)) },
+      { ...axis, size: 64, ...(whole && { incrs: WHOLE_STEPS }), values: (_plot, values) => values.map((value) => facts.current.format(value)) },
     ],
     series: [
       { label: "time", value: (_plot, seconds) => (seconds === null ? "–" : clockTime(seconds * 1000).slice(0, 8)) },

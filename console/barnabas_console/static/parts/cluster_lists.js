@@ -20,7 +20,7 @@ export function MetadataLog({ facts, query }) {
   return h("div", null,
     h("dl", { class: "facts" },
       h("div", null, h("dt", null, "Controller"), h("dd", null, facts.leader < 0 ? h(StateBadge, { state: "critical" }, "none") : `broker ${facts.leader}`)),
-      h("div", null, h("dt", null, "Epoch"), h("dd", null, count(facts.epoch))),
+      h("div", null, h("dt", null, "Controller epoch"), h("dd", null, count(facts.epoch))),
       h("div", null, h("dt", null, "Committed up to"), h("dd", null, count(facts.high_watermark)))),
     h(Table, {
       label: "Replicas of the metadata log", wrap: true, source: localRows(facts.replicas, sort), sort, onSort: (/** @type {string} */ next) => setQuery({ sort: next }),
