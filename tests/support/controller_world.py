@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from barnabas_broker.config.dynamic import DynamicConfig
@@ -11,7 +11,9 @@ from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.controller.controller import Controller
 from barnabas_broker.controller.local import LocalController
 from barnabas_broker.metadata.image import MetadataImage, PartitionImage
+from barnabas_broker.metadata.image_log import PreparedRecords
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
+from barnabas_broker.metadata.record_codec import decode
 from barnabas_broker.metadata.records import EpochRecord, MetadataRecord
 from barnabas_protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -43,11 +45,12 @@ class LeaderLog:
         self.published.set()
         self._changed = asyncio.Condition()
 
-    def stage(self, records: Sequence[MetadataRecord]) -> int:
+    def stage_prepared(self, prepared: PreparedRecords) -> int:
         if self.error is not None:
             raise self.error
-        self.pending_image = applied(self.pending_image, records)
-        self.records += records
+        assert prepared.delta.image is self.pending_image
+        self.pending_image = prepared.delta.build()
+        self.records += [record for record in map(decode, prepared.values) if record is not None]
         return self.pending_image.offset
 
     async def replicate(self) -> int:

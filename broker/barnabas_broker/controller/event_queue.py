@@ -6,8 +6,10 @@ are committed (CTL-11), and those to users also after this broker has acted on t
 find what they have made. The commands of brokers are prompt: nobody's heartbeat or ISR waits until
 a thousand logs were made. A queue lives for one controller epoch: the next one gets its own.
 
-Invariants: commands run one after the other without an await in between; once the queue has failed
-or the log has, nothing is answered with success any more.
+The records of a large command are prepared in turns of the loop; they are staged at once.
+
+Invariants: a command reads what the one before it has staged, and nothing is staged in between;
+once the queue has failed or the log has, nothing is answered with success any more.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 from barnabas_broker.controller.controller_metrics import ControllerMetrics
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image_log import PreparedRecords
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -43,8 +46,8 @@ class ControllerLog(Protocol):
         """The image with everything that was staged, committed or not."""
         ...
 
-    def stage(self, records: Sequence[MetadataRecord]) -> int:
-        """Take records that commit or vanish together; returns the offset of the last."""
+    def stage_prepared(self, prepared: PreparedRecords) -> int:
+        """Take records that commit or vanish together, prepared for the pending image."""
         ...
 
     async def replicate(self) -> int:
@@ -59,15 +62,7 @@ class ControllerLog(Protocol):
 class _Event(Generic[Reply]):
     """A command in the queue."""
 
-    __slots__ = (
-        "command",
-        "has_records",
-        "is_prompt",
-        "queued_ns",
-        "refusal",
-        "reply",
-        "result",
-    )
+    __slots__ = ("command", "has_records", "is_prompt", "queued_ns", "refusal", "reply", "result")
 
     def __init__(
         self,
@@ -102,6 +97,7 @@ class EventQueue:
         "_answering",
         "_clock",
         "_deciding",
+        "_has_failed",
         "_is_open",
         "_log",
         "_metrics",
@@ -134,6 +130,7 @@ class EventQueue:
         self._answering: dict[asyncio.Task[None], None] = {}  # committed, not yet acted on
         self._wake = asyncio.Event()
         self._is_open = True
+        self._has_failed = False
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -181,6 +178,7 @@ class EventQueue:
         may yet be committed is not to be carried out twice: it has timed out.
         """
         self._is_open = False
+        self._has_failed = True
         for event in (*self._deciding, *self._waiting):
             if event.reply.done():
                 continue
@@ -223,7 +221,9 @@ class EventQueue:
             events = self._deciding = list(self._waiting)
             self._waiting.clear()
             for event in events:
-                self._decide(event)
+                await self._decide(event)
+                if self._has_failed:
+                    return
             try:
                 offset = await self._log.replicate()
             except NotLeadingError as error:
@@ -258,8 +258,8 @@ class EventQueue:
         self._answering[acting] = None
         acting.add_done_callback(answer)
 
-    def _decide(self, event: _Event[Any]) -> None:
-        """Run one command and stage its records."""
+    async def _decide(self, event: _Event[Any]) -> None:
+        """Run one command and stage its records; those of one that fails meanwhile never are."""
         metrics = self._metrics
         started_ns = self._clock.monotonic_ns()
         metrics.events_count += 1
@@ -267,7 +267,10 @@ class EventQueue:
         try:
             image = self._log.pending_image
             records, event.result = event.command(image)
-            self._log.stage(records)
+            prepared = await PreparedRecords(image).with_all(records)
+            if self._has_failed:
+                return
+            self._log.stage_prepared(prepared)
             event.has_records = bool(records)
             metrics.count_elections(image, records)
             self._on_decided(records)

@@ -115,10 +115,7 @@ def _grow(
             "would not be an increase.",
         )
     assignments = _new_assignments(image, topic, asked, random, cordoned)
-    return [
-        new_partition(image, topic.topic_id, index, replicas)
-        for index, replicas in enumerate(assignments, old_count)
-    ]
+    return new_partitions(image, topic.topic_id, assignments, first_index=old_count)
 
 
 def _new_assignments(
@@ -156,14 +153,26 @@ def _new_assignments(
     )
 
 
-def new_partition(
-    image: MetadataImage, topic_id: bytes, index: int, replicas: Assignment
-) -> PartitionRecord:
-    """A partition in its first state: live replicas in sync, the first of them leads (TOP-8)."""
-    live = live_replicas(image, replicas)
-    leader = live[0] if live else NO_LEADER
-    directories = initial_directories(image, replicas)
-    return PartitionRecord(topic_id, index, tuple(replicas), tuple(live), leader, 0, 0, directories)
+def new_partitions(
+    image: MetadataImage,
+    topic_id: bytes,
+    assignments: Sequence[Assignment],
+    *,
+    first_index: int = 0,
+) -> list[PartitionRecord]:
+    """Partitions in their first state: live replicas in sync, the first of them leads (TOP-8)."""
+    # Of thousands of partitions many have the same replicas, in the same order.
+    states: dict[Assignment, tuple[tuple[int, ...], int, tuple[bytes, ...]]] = {}
+    records = []
+    for index, replicas in enumerate(assignments, first_index):
+        state = states.get(replicas)
+        if state is None:
+            live = tuple(live_replicas(image, replicas))
+            leader = live[0] if live else NO_LEADER
+            state = states[replicas] = live, leader, initial_directories(image, replicas)
+        live, leader, directories = state
+        records.append(PartitionRecord(topic_id, index, replicas, live, leader, 0, 0, directories))
+    return records
 
 
 def live_replicas(image: MetadataImage, replicas: Sequence[int]) -> list[int]:

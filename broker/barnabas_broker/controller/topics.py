@@ -19,7 +19,7 @@ from barnabas_broker.controller.partitions import (
     PARTITIONS_PER_REQUEST_MAX,
     assigned_partitions,
     check_assignment,
-    new_partition,
+    new_partitions,
     placement_brokers,
 )
 from barnabas_broker.controller.placement import Assignment, place
@@ -157,10 +157,7 @@ def create_topics(
         records += (
             ConfigRecord(RESOURCE_TOPIC, topic.name, key, value) for key, value in overrides.items()
         )
-        records += (
-            new_partition(image, topic_id, index, replicas)
-            for index, replicas in enumerate(assignments)
-        )
+        records += new_partitions(image, topic_id, assignments)
         results.append(
             NewTopicResult(
                 name=topic.name,

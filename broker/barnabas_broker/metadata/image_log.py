@@ -10,6 +10,7 @@ Invariants: the last image that waits is that of the whole log; nothing is taken
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -34,11 +35,46 @@ FETCH_BYTES: Final = 32 << 10
 """What a follower is sent at a time: it reads the records on its loop, in some milliseconds."""
 
 
+RECORDS_PER_TURN: Final = 1_000
+"""To apply one and to encode it takes some microseconds."""
+
+
 class Change(NamedTuple):
     """From one committed image to the next; without a delta, the first one of this run."""
 
     delta: MetadataDelta | None
     image: MetadataImage
+
+
+class PreparedRecords:
+    """Records that may be staged on top of an image: applied and encoded, a part at a time."""
+
+    __slots__ = ("delta", "values")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.delta = MetadataDelta(image)
+        self.values: list[bytes] = []
+
+    def add(self, records: Sequence[MetadataRecord]) -> None:
+        """Take the next ones. Raises: InconsistentRecordError."""
+        for record in records:
+            self.delta.apply(record)
+            self.values.append(encode(record))
+
+    async def with_all(self, records: Sequence[MetadataRecord]) -> PreparedRecords:
+        """Return these with more: at once, or where they are many some in each turn of the loop.
+
+        A turn of its own for each part: before them the records were decided, and behind them they
+        are staged. Raises: InconsistentRecordError.
+        """
+        if len(records) <= RECORDS_PER_TURN:
+            self.add(records)
+            return self
+        for start in range(0, len(records), RECORDS_PER_TURN):
+            await asyncio.sleep(0)
+            self.add(records[start : start + RECORDS_PER_TURN])
+        await asyncio.sleep(0)
+        return self
 
 
 class ImageLog:
@@ -207,15 +243,20 @@ class ImageLog:
         `pending_image` holds them at once; nothing is on disk before `write`.
         Raises: InconsistentRecordError, and then nothing is staged.
         """
-        if not records:
+        prepared = PreparedRecords(self.pending_image)
+        prepared.add(records)
+        return self.stage_prepared(prepared, controller_epoch)
+
+    def stage_prepared(self, prepared: PreparedRecords, controller_epoch: int) -> int:
+        """The same for records that were prepared for what is the pending image."""
+        if prepared.delta.image is not self.pending_image:
+            raise MetadataLogError("records were prepared for another image than the pending one")
+        if not prepared.values:
             return self.pending_image.offset
-        delta = MetadataDelta(self.pending_image)
-        for record in records:
-            delta.apply(record)
-        image = delta.build()
+        delta, image = prepared.delta, prepared.delta.build()
         now_ms = self._clock.wall_ms()
         batch = encode_batch(
-            [Record(index, now_ms, None, encode(record)) for index, record in enumerate(records)],
+            [Record(index, now_ms, None, value) for index, value in enumerate(prepared.values)],
             leader_epoch=controller_epoch,
         )
         self._log.append_as_leader(

@@ -10,6 +10,7 @@ from barnabas_broker.controller.controller_metrics import controller_samples
 from barnabas_broker.controller.event_queue import QUEUED_COMMANDS_MAX
 from barnabas_broker.controller.topics import NewTopic
 from barnabas_broker.metadata.image import NO_LEADER, RESOURCE_TOPIC, MetadataImage
+from barnabas_broker.metadata.image_log import RECORDS_PER_TURN
 from barnabas_broker.metadata.records import ConfigRecord, MetadataRecord, TopicRecord
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from tests.support.controller_world import ControllerWorld, run_world
@@ -325,6 +326,67 @@ def test_images_at_equal_offsets_are_equal() -> None:
         assert applied(start, world.log.records) == world.log.pending_image
 
     run_world(with_topic(cluster([0, 1]), partition([1, 0])), test)
+
+
+MANY = 3 * RECORDS_PER_TURN
+
+
+def test_a_large_topic_is_made_at_once_and_not_in_one_turn() -> None:
+    """CTL-8: 3,000 partitions held the loop for 27 ms; who comes meanwhile is decided behind it."""
+
+    async def test(world: ControllerWorld) -> None:
+        await world.pass_ms(1)
+        start = world.image
+        seen: set[int] = set()
+        order: list[str] = []
+
+        async def others() -> None:
+            while True:
+                seen.add(len(world.log.records))
+                turns.append(None)
+                await asyncio.sleep(0)
+
+        async def make(name: str, count: int) -> None:
+            topic = NewTopic(name=name, partition_count=count)
+            (result,) = await world.controller.create_topics([topic])
+            assert result.error is None
+            order.append(name)
+
+        turns: list[None] = []
+        first = asyncio.create_task(make("large", MANY))
+        await asyncio.sleep(0)
+        watching = asyncio.create_task(others())
+        await asyncio.gather(first, make("small", 1))
+        watching.cancel()
+        assert order == ["large", "small"]
+        assert len(turns) >= MANY // RECORDS_PER_TURN
+        assert not any(0 < count < MANY for count in seen), "the records are staged together"
+        assert applied(start, world.log.records) == world.log.pending_image
+
+    run_world(cluster([0]), test)
+
+
+@pytest.mark.parametrize("leads_again", [False, True])
+def test_a_large_command_of_an_epoch_that_is_over_is_not_carried_out(leads_again: bool) -> None:
+    """CTL-4: it was told NOT_CONTROLLER, and so may ask the next controller for it."""
+
+    async def test(world: ControllerWorld) -> None:
+        await world.pass_ms(1)
+        asked = [NewTopic(name="large", partition_count=MANY)]
+        deciding = asyncio.ensure_future(world.controller.create_topics(asked))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert world.controller.queue_length == 0, "it is being prepared"
+        assert not world.log.records
+        world.controller.resign()
+        if leads_again:
+            world.log.lead(3)
+            world.controller.activate(3)
+        assert await code_of(deciding) == ErrorCode.NOT_CONTROLLER
+        await world.pass_ms(100)
+        assert "large" not in world.log.pending_image.topics.by_name
+
+    run_world(cluster([0]), test)
 
 
 def test_brokers_are_answered_while_the_controller_s_own_broker_makes_logs() -> None:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from barnabas_broker.arbiter.arbiter import ArbiterError, Leader
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.metadata.image import MetadataImage
+from barnabas_broker.metadata.image_log import PreparedRecords
 from barnabas_broker.metadata.log_ends import LogEnd
 from barnabas_broker.metadata.quorum.description import QuorumDescription, describe
 from barnabas_broker.metadata.quorum.effect_executor import EffectExecutor, Event, Hooks
@@ -295,8 +296,21 @@ class MetadataQuorum(OutboundRequests):
         Raises: NotLeadingError; InconsistentRecordError, and then nothing is staged.
         """
         self._check_active()
+        return self._staged(lambda epoch: self.log.stage(records, epoch))
+
+    def stage_prepared(self, prepared: PreparedRecords) -> int:
+        """The same for records that were prepared for the pending image.
+
+        Raises: NotLeadingError, also where there is another one: this node has led anew since.
+        """
+        self._check_active()
+        if prepared.delta.image is not self.pending_image:
+            raise NotLeadingError("the records are of an epoch that is over")
+        return self._staged(lambda epoch: self.log.stage_prepared(prepared, epoch))
+
+    def _staged(self, stage: Callable[[int], int]) -> int:
         try:
-            return self.log.stage(records, self.node.promised_epoch)
+            return stage(self.node.promised_epoch)
         except (OSError, LogDirectoryError) as error:
             self._fail(error)
             raise NotLeadingError("the metadata log has failed") from error

@@ -7,6 +7,7 @@ import pytest
 
 from barnabas_broker.arbiter.arbiter import Leader, LeaderListener, Stored
 from barnabas_broker.metadata.image import RESOURCE_BROKER
+from barnabas_broker.metadata.image_log import PreparedRecords
 from barnabas_broker.metadata.quorum.history import HISTORY_FILE
 from barnabas_broker.metadata.quorum.leadership import NotLeadingError
 from barnabas_broker.metadata.quorum.messages import PromiseRequest
@@ -536,6 +537,24 @@ def test_a_leader_whose_controller_cannot_be_activated_gives_up() -> None:
         await cluster.until(lambda: cluster.active is others[1])
         await cluster.write("after")
         assert others[0].stepped_down_count > 0
+
+    with_cluster(work)
+
+
+def test_what_was_prepared_for_another_image_is_not_staged() -> None:
+    """CTL-11: who prepares in turns of the loop may have lost the leadership, and have it again."""
+
+    async def work(cluster: QuorumCluster) -> None:
+        await _three_members(cluster)
+        quorum = cluster.active.quorum
+        late, prepared = (PreparedRecords(quorum.pending_image) for _ in range(2))
+        for one in (late, prepared):
+            one.add([ConfigRecord(4, "", "prepared", "v")])
+        assert quorum.stage_prepared(prepared) == quorum.pending_image.offset
+        with pytest.raises(NotLeadingError):
+            quorum.stage_prepared(late)
+        await quorum.commit()
+        await cluster.all_have("prepared")
 
     with_cluster(work)
 
