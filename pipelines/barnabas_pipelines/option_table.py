@@ -1,7 +1,6 @@
 """The table of options, a row each; and the kinds of values that only Spark's users know.
 
-Kinds, ranges and choices are checked by the engine of `barnabas_protocol.settings`. Options of jobs
-are rows of the same class (`jobs/settings.py`).
+Kinds, ranges and choices are checked by the engine of `barnabas_protocol.settings`.
 
 Not here: checking what was given against the table (`options.py`).
 
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -31,9 +30,6 @@ from barnabas_protocol.settings.kinds import (
     INTEGER,
     LONG_MAX,
     NAMES,
-    NUMBER,
-    PAIRS,
-    SIZE,
     Kind,
 )
 from barnabas_protocol.settings.setting import Setting, SettingError
@@ -108,36 +104,10 @@ def _number(value: Any, least: int, example: str) -> int:
     return value
 
 
-def _document(value: Any) -> Any:
-    import yaml  # not at the top: each process that reads for Spark imports this module
-
-    if not isinstance(value, str):
-        return value
-    try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ValueError("it must be YAML, for example [1, 2] or {a: b}") from None
-
-
-#: By the name that the reference prints.
-KINDS: Final[Mapping[str, Kind]] = {
-    kind.name: kind
-    for kind in (
-        FILLED_TEXT,
-        INTEGER,
-        NUMBER,
-        BOOLEAN,
-        DURATION,
-        SIZE,
-        NAMES,
-        PAIRS,
-        Kind("pattern", "a regular expression", _pattern),
-        Kind("partitions", "partitions as JSON", _assignment),
-        Kind("offsets", "earliest, latest, or offsets as JSON", _offsets),
-        Kind("timestamps", "times as JSON", _timestamps),
-        Kind("document", "YAML", _document),
-    )
-}
+PATTERN: Final = Kind("pattern", "a regular expression", _pattern)
+PARTITIONS: Final = Kind("partitions", "partitions as JSON", _assignment)
+OFFSETS: Final = Kind("offsets", "earliest, latest, or offsets as JSON", _offsets)
+TIMESTAMPS: Final = Kind("timestamps", "times as JSON", _timestamps)
 
 
 class Use(Enum):
@@ -162,40 +132,11 @@ ALL: Final = READS | WRITES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option of a source, sink or job. `check` returns a complaint about a value, or None."""
-
-    name: str
-    meaning: str
-    kind: str = "text"
-    #: As a user would give it; None is "not set".
-    default: Any = None
-    is_required: bool = False
-    choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    check: Callable[[Any], str | None] | None = None
-
-    @property
-    def setting(self) -> Setting:
-        """The option as the engine of settings knows it: its kind, range and choices."""
-        return Setting(
-            self.name,
-            KINDS[self.kind],
-            self.default,
-            self.meaning,
-            self.minimum,
-            self.maximum,
-            self.choices,
-            self.check,
-            is_required=self.is_required,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row(Option):
+class Row(Setting):
     """One option of the source or the sink."""
 
+    kind: Kind = FILLED_TEXT
+    default: Any = None
     uses: frozenset[Use]
     #: Whether Spark's Kafka connector knows it as well.
     is_on_connector: bool = True
@@ -203,216 +144,201 @@ class Row(Option):
     def value(self, text: str) -> Any:
         """The text as a value of the option's kind, within its range. Raises: OptionsError."""
         try:
-            return self.setting.accept(text)
+            return self.accept(text)
         except SettingError as error:
             raise OptionsError(f"{self.name}={text!r}: {error.reason}") from None
 
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(
-        name="kafka.bootstrap.servers",
-        kind="text",
+        "kafka.bootstrap.servers",
+        "Brokers to find the cluster through: `host:port`, several with commas. "
+        "`bootstrapServers` is the same.",
         uses=ALL,
         is_required=True,
-        meaning="Brokers to find the cluster through: `host:port`, several with commas. "
-        "`bootstrapServers` is the same.",
     ),
     Row(
-        name="subscribe",
-        kind="names",
-        uses=READS,
-        meaning="The topics to read, with commas. One of subscribe, subscribePattern and assign "
+        "subscribe",
+        "The topics to read, with commas. One of subscribe, subscribePattern and assign "
         "must be given.",
+        kind=NAMES,
+        uses=READS,
     ),
     Row(
-        name="subscribePattern",
-        kind="pattern",
-        uses=READS,
-        meaning="Read all topics in whose names this regular expression (Python's) is found, those "
+        "subscribePattern",
+        "Read all topics in whose names this regular expression (Python's) is found, those "
         "that a running query sees appear included; `^` and `$` stand for the ends of the name. "
         "Internal topics are left out.",
-    ),
-    Row(
-        name="assign",
-        kind="partitions",
+        kind=PATTERN,
         uses=READS,
-        meaning='The partitions to read: `{"orders": [0, 1]}`.',
     ),
+    Row("assign", 'The partitions to read: `{"orders": [0, 1]}`.', kind=PARTITIONS, uses=READS),
     Row(
-        name="startingOffsets",
-        kind="offsets",
-        uses=READS,
-        meaning="Where to begin: `earliest` (a batch's default), `latest` (a stream's default; not "
+        "startingOffsets",
+        "Where to begin: `earliest` (a batch's default), `latest` (a stream's default; not "
         'for a batch), or an offset for every partition: `{"orders": {"0": 23, "1": -2}}`; -2 is '
         "the earliest, -1 the latest. A stream that has a checkpoint goes on there; partitions "
         "that appear later begin at their first record.",
+        kind=OFFSETS,
+        uses=READS,
     ),
     Row(
-        name="startingOffsetsByTimestamp",
-        kind="timestamps",
-        uses=READS,
-        meaning="Begin at the first record that is not older, by partition: "
+        "startingOffsetsByTimestamp",
+        "Begin at the first record that is not older, by partition: "
         '`{"orders": {"0": 1700000000000}}`, in milliseconds since 1970. Goes before '
         "startingOffsets.",
+        kind=TIMESTAMPS,
+        uses=READS,
     ),
     Row(
-        name="startingTimestamp",
-        kind="int",
+        "startingTimestamp",
+        "The same for all partitions. Goes before startingOffsetsByTimestamp.",
+        kind=INTEGER,
         uses=READS,
         minimum=0,
         maximum=LONG_MAX,
-        meaning="The same for all partitions. Goes before startingOffsetsByTimestamp.",
     ),
     Row(
-        name="startingOffsetsByTimestampStrategy",
-        kind="text",
+        "startingOffsetsByTimestampStrategy",
+        "What a partition does whose records are all older: `error`, or begin at its end.",
         uses=READS,
         default="error",
         choices=("error", "latest"),
-        meaning="What a partition does whose records are all older: `error`, or begin at its end.",
     ),
     Row(
-        name="endingOffsets",
-        kind="offsets",
+        "endingOffsets",
+        "Where a batch ends, exclusive: `latest`, or an offset for every partition; -1 is "
+        "the latest.",
+        kind=OFFSETS,
         uses=BATCH_READ,
         default="latest",
-        meaning="Where a batch ends, exclusive: `latest`, or an offset for every partition; -1 is "
-        "the latest.",
     ),
     Row(
-        name="endingOffsetsByTimestamp",
-        kind="timestamps",
-        uses=BATCH_READ,
-        meaning="End before the first record that is not older, by partition; at the end if all "
+        "endingOffsetsByTimestamp",
+        "End before the first record that is not older, by partition; at the end if all "
         "are older. Goes before endingOffsets.",
+        kind=TIMESTAMPS,
+        uses=BATCH_READ,
     ),
     Row(
-        name="endingTimestamp",
-        kind="int",
+        "endingTimestamp",
+        "The same for all partitions. Goes before endingOffsetsByTimestamp.",
+        kind=INTEGER,
         uses=BATCH_READ,
         minimum=0,
         maximum=LONG_MAX,
-        meaning="The same for all partitions. Goes before endingOffsetsByTimestamp.",
     ),
     Row(
-        name="failOnDataLoss",
-        kind="bool",
-        uses=READS,
-        default="true",
-        meaning="Whether to fail when records that were to be read are gone (deleted by retention, "
+        "failOnDataLoss",
+        "Whether to fail when records that were to be read are gone (deleted by retention, "
         "topic made anew). With false, reading goes on at the first record there is, and a warning "
         "counts what is missing.",
+        kind=BOOLEAN,
+        uses=READS,
+        default="true",
     ),
     Row(
-        name="includeHeaders",
-        kind="bool",
+        "includeHeaders",
+        "Whether there is a column `headers`.",
+        kind=BOOLEAN,
         uses=READS,
         default="false",
-        meaning="Whether there is a column `headers`.",
     ),
     Row(
-        name="minPartitions",
-        kind="int",
+        "minPartitions",
+        "Cut the partitions of the topics into at least so many Spark partitions, in "
+        "proportion to their records; by default one is one.",
+        kind=INTEGER,
         uses=READS,
         minimum=1,
         maximum=INT_MAX,
-        meaning="Cut the partitions of the topics into at least so many Spark partitions, in "
-        "proportion to their records; by default one is one.",
     ),
     Row(
-        name="maxRecordsPerPartition",
-        kind="int",
+        "maxRecordsPerPartition",
+        "Cut them also so that none has more records.",
+        kind=INTEGER,
         uses=READS,
         minimum=1,
         maximum=LONG_MAX,
-        meaning="Cut them also so that none has more records.",
     ),
     Row(
-        name="maxOffsetsPerTrigger",
-        kind="int",
+        "maxOffsetsPerTrigger",
+        "The most records of one trigger, shared in proportion to what each partition has.",
+        kind=INTEGER,
         uses=STREAM_READ,
         minimum=1,
         maximum=LONG_MAX,
-        meaning="The most records of one trigger, shared in proportion to what each partition has.",
     ),
     Row(
-        name="minOffsetsPerTrigger",
-        kind="int",
+        "minOffsetsPerTrigger",
+        "Wait until there are so many records, but no longer than maxTriggerDelay.",
+        kind=INTEGER,
         uses=STREAM_READ,
         minimum=1,
         maximum=LONG_MAX,
-        meaning="Wait until there are so many records, but no longer than maxTriggerDelay.",
     ),
     Row(
-        name="maxTriggerDelay",
-        kind="duration",
+        "maxTriggerDelay",
+        "How long minOffsetsPerTrigger may wait: `500ms`, `10s`, `15m`, `2h`.",
+        kind=DURATION,
         uses=STREAM_READ,
         default="15m",
         minimum=0,
-        meaning="How long minOffsetsPerTrigger may wait: `500ms`, `10s`, `15m`, `2h`.",
     ),
     Row(
-        name="kafka.isolation.level",
-        kind="text",
+        "kafka.isolation.level",
+        "With read_committed, records of open and aborted transactions are not read.",
         uses=READS,
         default="read_uncommitted",
         choices=("read_uncommitted", "read_committed"),
-        meaning="With read_committed, records of open and aborted transactions are not read.",
     ),
     Row(
-        name="kafkaConsumer.pollTimeoutMs",
-        kind="int",
+        "kafkaConsumer.pollTimeoutMs",
+        "A task fails when nothing comes for so many milliseconds, broker restarts "
+        "included; Spark then tries it again.",
+        kind=INTEGER,
         uses=READS,
         default="120000",
         minimum=1,
         maximum=INT_MAX,
-        meaning="A task fails when nothing comes for so many milliseconds, broker restarts "
-        "included; Spark then tries it again.",
     ),
     Row(
-        name="fetchOffset.numRetries",
-        kind="int",
+        "fetchOffset.numRetries",
+        "Accepted, without effect: the client repeats until kafka.default.api.timeout.ms.",
+        kind=INTEGER,
         uses=READS,
         default="3",
         minimum=0,
         maximum=INT_MAX,
-        meaning="Accepted, without effect: the client repeats until kafka.default.api.timeout.ms.",
     ),
     Row(
-        name="fetchOffset.retryIntervalMs",
-        kind="int",
+        "fetchOffset.retryIntervalMs",
+        "Accepted, without effect: kafka.retry.backoff.ms is the client's.",
+        kind=INTEGER,
         uses=READS,
         default="10",
         minimum=0,
         maximum=LONG_MAX,
-        meaning="Accepted, without effect: kafka.retry.backoff.ms is the client's.",
     ),
     Row(
-        name="groupIdPrefix",
-        kind="text",
+        "groupIdPrefix",
+        "Accepted, without effect: this source has no group, and needs no right to one.",
         uses=READS,
-        meaning="Accepted, without effect: this source has no group, and needs no right to one.",
     ),
     Row(
-        name="arrowBatchRecords",
-        kind="int",
+        "arrowBatchRecords",
+        "The most records that are handed to Spark at once.",
+        kind=INTEGER,
         uses=READS,
         default="100000",
         minimum=1,
         maximum=1_000_000,
         is_on_connector=False,
-        meaning="The most records that are handed to Spark at once.",
     ),
+    Row("topic", "The topic of all rows; without it, a column `topic` says it.", uses=WRITES),
     Row(
-        name="topic",
-        kind="text",
-        uses=WRITES,
-        meaning="The topic of all rows; without it, a column `topic` says it.",
-    ),
-    Row(
-        name="checkpointLocation",
-        kind="text",
+        "checkpointLocation",
+        "Spark's own: where the query keeps its progress.",
         uses=frozenset({Use.STREAM_WRITE}),
-        meaning="Spark's own: where the query keeps its progress.",
     ),
 )

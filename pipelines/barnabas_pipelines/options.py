@@ -34,7 +34,6 @@ from barnabas_pipelines.option_table import (
     Use,
 )
 from barnabas_protocol.settings.reference import Columns, default_cell, name_cell, table
-from barnabas_protocol.settings.setting import Setting
 from barnabas_protocol.settings.suggestions import did_you_mean
 
 __all__ = ["Options", "Use", "parse_options", "render"]
@@ -85,7 +84,7 @@ def parse_options(given: Mapping[str, str], use: Use, *, via: str = "python") ->
             continue
         text = texts.get(row.name, row.default)
         if text is None and row.is_required:
-            raise OptionsError(f"{row.name} is missing: {row.meaning}")
+            raise OptionsError(f"{row.name} is missing: {row.why}")
         values[row.name] = None if text is None else row.value(text)
     if use in READS:
         _check_subscription(texts)
@@ -181,17 +180,16 @@ def render() -> str:
 
 
 def _option_table() -> Iterator[str]:
-    by_name = {row.name: row for row in ROWS}
-    columns: Columns[Setting] = {
+    columns: Columns[Row] = {
         "Option": name_cell,
         "Kind": lambda row: row.kind.name,
         "Default": default_cell,
         "Valid": lambda row: row.range_text,
-        "For": lambda row: _uses(by_name[row.name]),
-        "Connector": lambda row: "yes" if by_name[row.name].is_on_connector else "no",
+        "For": lambda row: _uses(row),
+        "Connector": lambda row: "yes" if row.is_on_connector else "no",
         "Meaning": lambda row: row.why,
     }
-    yield from table((row.setting for row in ROWS), columns)
+    yield from table(ROWS, columns)
 
 
 def _uses(row: Row) -> str:

@@ -20,13 +20,14 @@ from barnabas_pipelines.jobs.job import (
     main,
 )
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_protocol.settings.kinds import BOOLEAN, NAMES, SIZE
 from tests.pipelines.command_line import read_settings
 
 OPTIONS = (
-    JobOption(name="path", is_required=True, meaning="Where to."),
-    JobOption(name="size", kind="bytes", default="64 MiB", meaning="How large."),
-    JobOption(name="topics", kind="names", default=("a", "b"), meaning="Which."),
-    JobOption(name="deep", kind="bool", default=True, meaning="How deep."),
+    JobOption("path", "Where to.", is_required=True),
+    JobOption("size", "How large.", kind=SIZE, default="64 MiB"),
+    JobOption("topics", "Which.", kind=NAMES, default=("a", "b")),
+    JobOption("deep", "How deep.", kind=BOOLEAN, default=True),
 )
 
 
@@ -134,7 +135,7 @@ def test_every_job_is_named_as_its_module_and_told_in_one_sentence(name: str) ->
     assert job.summary.endswith(".")
     names = [option.name for option in job.options]
     assert len(names) == len(set(names))
-    assert all(option.meaning.endswith(".") for option in job.options)
+    assert all(option.why.endswith(".") for option in job.options)
 
 
 def test_modules_run_as_programs_with_and_without_a_package() -> None:

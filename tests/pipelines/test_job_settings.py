@@ -8,22 +8,24 @@ import pytest
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.common_options import trigger_seconds
 from barnabas_pipelines.jobs.settings import (
+    DOCUMENT,
     JobOption,
     JobSettings,
     settings_of,
 )
+from barnabas_protocol.settings.kinds import BOOLEAN, DURATION, NAMES, NUMBER, PAIRS, SIZE
 from tests.pipelines.command_line import read_settings
 
 OPTIONS = (
-    JobOption(name="path", is_required=True, meaning="Where to."),
-    JobOption(name="file-size", kind="bytes", default="64 MiB", minimum=1, meaning="How large."),
-    JobOption(name="via", choices=("connector", "python"), default="connector", meaning="How."),
-    JobOption(name="verify", kind="bool", default=False, meaning="Look again."),
-    JobOption(name="topics", kind="names", meaning="Which."),
-    JobOption(name="conf", kind="pairs", meaning="Settings of Spark."),
-    JobOption(name="settle", kind="duration", default="5s", meaning="How long."),
-    JobOption(name="rules", kind="document", meaning="Anything."),
-    JobOption(name="rate", kind="number", minimum=0.5, maximum=10, meaning="How fast."),
+    JobOption("path", "Where to.", is_required=True),
+    JobOption("file-size", "How large.", kind=SIZE, default="64 MiB", minimum=1),
+    JobOption("via", "How.", choices=("connector", "python"), default="connector"),
+    JobOption("verify", "Look again.", kind=BOOLEAN, default=False),
+    JobOption("topics", "Which.", kind=NAMES),
+    JobOption("conf", "Settings of Spark.", kind=PAIRS),
+    JobOption("settle", "How long.", kind=DURATION, default="5s"),
+    JobOption("rules", "Anything.", kind=DOCUMENT),
+    JobOption("rate", "How fast.", kind=NUMBER, minimum=0.5, maximum=10),
 )
 
 

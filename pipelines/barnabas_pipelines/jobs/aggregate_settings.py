@@ -34,6 +34,7 @@ from barnabas_pipelines.transforms.measures import (
     parse_group_fields,
     parse_measures,
 )
+from barnabas_protocol.settings.kinds import BOOLEAN, DURATION, INTEGER, NAMES
 
 OF_RECORD: Final = "record"
 FAIL: Final = "fail"
@@ -43,119 +44,116 @@ SETTINGS_FILE: Final = "aggregate.json"
 _FILE_VERSION: Final = 1
 
 OPTIONS: Final = (
-    JobOption(name="topic", is_required=True, meaning="The topic to read."),
+    JobOption("topic", "The topic to read.", is_required=True),
     JobOption(
-        name="target",
-        is_required=True,
-        meaning="The topic to write to; a row is keyed by its window and group, so that the "
+        "target",
+        "The topic to write to; a row is keyed by its window and group, so that the "
         "newest one counts where the topic is compacted.",
+        is_required=True,
     ),
     *SOURCE_OPTIONS,
     SINK_OPTION,
     VALUE_FORMAT,
     *VALUE_OPTIONS,
     JobOption(
-        name="fields",
-        meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "
+        "fields",
+        "The fields of JSON values, as Spark writes schemas: user STRING, amount "
         "DECIMAL(12,2), at TIMESTAMP, order STRUCT<size: INT>. Without it groups are text, "
         "measured fields DOUBLE.",
     ),
     JobOption(
-        name="event-time",
+        "event-time",
+        "When a record happened: record for its timestamp, or the path of a field.",
         default=OF_RECORD,
-        meaning="When a record happened: record for its timestamp, or the path of a field.",
     ),
     JobOption(
-        name="event-time-unit",
+        "event-time-unit",
+        "What that field holds: ISO 8601 text, or seconds, milliseconds or microseconds "
+        "since 1970.",
         choices=("iso", "s", "ms", "us"),
         default="iso",
-        meaning="What that field holds: ISO 8601 text, or seconds, milliseconds or microseconds "
-        "since 1970.",
     ),
     JobOption(
-        name="event-time-ahead-max",
-        kind="duration",
-        default="1h",
-        meaning="A field that is further ahead of its record's timestamp makes the record "
+        "event-time-ahead-max",
+        "A field that is further ahead of its record's timestamp makes the record "
         "undecodable: it would move the watermark, and all others would be late.",
+        kind=DURATION,
+        default="1h",
     ),
-    JobOption(name="window", kind="duration", default="1m", meaning="The length of a window."),
+    JobOption("window", "The length of a window.", kind=DURATION, default="1m"),
     JobOption(
-        name="slide",
-        kind="duration",
-        meaning="A window begins this often; without it, where the one before ends.",
+        "slide", "A window begins this often; without it, where the one before ends.", kind=DURATION
     ),
     JobOption(
-        name="watermark",
-        kind="duration",
-        default="10m",
-        meaning="How much older than the newest record one may be; what is older is dropped, and "
+        "watermark",
+        "How much older than the newest record one may be; what is older is dropped, and "
         "counted in the progress.",
+        kind=DURATION,
+        default="10m",
     ),
     JobOption(
-        name="group-by",
-        kind="names",
-        meaning="Fields to group by, also record.key, record.topic, record.partition; a name "
+        "group-by",
+        "Fields to group by, also record.key, record.topic, record.partition; a name "
         "of your own follows 'as'.",
+        kind=NAMES,
     ),
     JobOption(
-        name="measures",
-        kind="names",
-        default=("count",),
-        meaning="count, count(x), sum(x), min(x), max(x), avg(x), p50(x), p99.9(x) of fields; a "
+        "measures",
+        "count, count(x), sum(x), min(x), max(x), avg(x), p50(x), p99.9(x) of fields; a "
         "name of your own follows 'as'.",
+        kind=NAMES,
+        default=("count",),
     ),
     JobOption(
-        name="percentiles",
+        "percentiles",
+        "Approximate ones keep a sketch; exact ones every distinct value in the state.",
         choices=("approximate", "exact"),
         default="approximate",
-        meaning="Approximate ones keep a sketch; exact ones every distinct value in the state.",
     ),
     JobOption(
-        name="percentile-accuracy",
-        kind="int",
+        "percentile-accuracy",
+        "The rank of an approximate percentile is off by 1/this of the count at most.",
+        kind=INTEGER,
         default=10_000,
         minimum=10,
         maximum=1_000_000,
-        meaning="The rank of an approximate percentile is off by 1/this of the count at most.",
     ),
     JobOption(
-        name="output-mode",
+        "output-mode",
+        "update writes a row whenever it changes; append once, when the watermark has "
+        "passed its window.",
         choices=("update", "append"),
         default="update",
-        meaning="update writes a row whenever it changes; append once, when the watermark has "
-        "passed its window.",
     ),
     JobOption(
-        name="undecodable",
-        choices=(FAIL, SKIP, DEAD_LETTER),
-        default=FAIL,
-        meaning="What becomes of records that cannot be decoded: the job fails and names the "
+        "undecodable",
+        "What becomes of records that cannot be decoded: the job fails and names the "
         "first; or they are counted in the progress and left out; or also written to "
         "dead-letter-topic with the reason in a header.",
+        choices=(FAIL, SKIP, DEAD_LETTER),
+        default=FAIL,
     ),
-    JobOption(name="dead-letter-topic", meaning="Where undecodable records go; it must exist."),
+    JobOption("dead-letter-topic", "Where undecodable records go; it must exist."),
     JobOption(
-        name="create-target",
-        kind="bool",
+        "create-target",
+        "Create the target, compacted, with as many partitions as the topic, if it is missing.",
+        kind=BOOLEAN,
         default=False,
-        meaning="Create the target, compacted, with as many partitions as the topic, if it is "
-        "missing.",
     ),
     JobOption(
-        name="state-store",
+        "state-store",
+        "Where open windows are kept: in the memory of the executors, or in RocksDB on "
+        "their disks.",
         choices=("memory", "rocksdb"),
         default="rocksdb",
-        meaning="Where open windows are kept: in the memory of the executors, or in RocksDB on "
-        "their disks.",
     ),
     JobOption(
-        name="state-partitions",
-        kind="int",
+        "state-partitions",
+        "Over how many tasks the state is spread; fixed by the first run.",
+        kind=INTEGER,
         default=4,
         minimum=1,
         maximum=10_000,
-        meaning="Over how many tasks the state is spread; fixed by the first run.",
     ),
     *STREAM_OPTIONS,
     *SESSION_OPTIONS,

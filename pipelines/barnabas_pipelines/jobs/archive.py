@@ -34,6 +34,7 @@ from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.jobs.streaming import trigger_text
 from barnabas_pipelines.tables.local import LocalTable, is_local, local_table
+from barnabas_protocol.settings.kinds import BOOLEAN, NAMES
 from barnabas_protocol.settings.sizes import size_text
 
 if TYPE_CHECKING:
@@ -49,22 +50,18 @@ _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _OPTIONS: Final = (
     JobOption(
-        name="topics",
-        kind="names",
-        is_required=True,
-        meaning="What to archive: a topic, or several with commas.",
+        "topics", "What to archive: a topic, or several with commas.", kind=NAMES, is_required=True
     ),
     JobOption(
-        name="path",
+        "path",
+        "The table: a folder on any file system that Spark and Delta Lake know.",
         is_required=True,
-        meaning="The table: a folder on any file system that Spark and Delta Lake know.",
     ),
     JobOption(
-        name="verify",
-        kind="bool",
+        "verify",
+        "At the end, compare the table with the topics, record by record, and fail if they differ.",
+        kind=BOOLEAN,
         default=False,
-        meaning="At the end, compare the table with the topics, record by record, and fail if they "
-        "differ.",
     ),
 )
 
@@ -228,7 +225,7 @@ JOB: Final = Job(
         *_OPTIONS[2:],
         replace(
             STARTING_OFFSETS,
-            meaning="Where a topic begins that the table does not know yet: earliest, latest or "
+            why="Where a topic begins that the table does not know yet: earliest, latest or "
             "JSON; otherwise each run goes on where the table ends.",
         ),
         TRIGGER,

@@ -16,6 +16,7 @@ from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
 from barnabas_pipelines.option_table import Use
 from barnabas_pipelines.options import parse_options
 from barnabas_pipelines.tables.table import Table
+from barnabas_protocol.settings.kinds import BOOLEAN, DURATION, INTEGER, PAIRS, SIZE
 
 AVAILABLE_NOW: Final = "available-now"
 TRIGGER_SECONDS_MIN: Final = 1
@@ -45,83 +46,77 @@ def _trigger_complaint(text: Any) -> str | None:
 
 
 BOOTSTRAP_SERVERS: Final = JobOption(
-    name="bootstrap-servers",
+    "bootstrap-servers",
+    "Brokers to ask first, as host:port with commas; may be in --client-properties.",
     is_required=True,
-    meaning="Brokers to ask first, as host:port with commas; may be in --client-properties.",
 )
 CLIENT_PROPERTIES: Final = JobOption(
-    name=client_properties.CLIENT_PROPERTIES,
-    meaning="A properties file of Kafka's clients, such as a mounted Secret has: how to encrypt "
+    client_properties.CLIENT_PROPERTIES,
+    "A properties file of Kafka's clients, such as a mounted Secret has: how to encrypt "
     "and to log in. Each setting is one of source and sink, as kafka.NAME; what --source-option "
     "and --sink-option say wins. Passwords so appear on no command line, page or log.",
 )
 VIA: Final = JobOption(
-    name="via",
+    "via",
+    "Spark's Kafka connector (four jars), or the Python source and sink (none).",
     choices=("connector", "python"),
     default="connector",
-    meaning="Spark's Kafka connector (four jars), or the Python source and sink (none).",
 )
 SOURCE_OPTION: Final = JobOption(
-    name="source-option",
-    kind="pairs",
-    meaning="Any further option of the source, such as kafka.fetch.max.bytes=8388608; "
+    "source-option",
+    "Any further option of the source, such as kafka.fetch.max.bytes=8388608; "
     "docs/reference/pipelines.md has them all.",
+    kind=PAIRS,
 )
 SINK_OPTION: Final = JobOption(
-    name="sink-option",
-    kind="pairs",
-    meaning="Any further option of the sink, such as kafka.compression.type=zstd.",
+    "sink-option",
+    "Any further option of the sink, such as kafka.compression.type=zstd.",
+    kind=PAIRS,
 )
 MASTER: Final = JobOption(
-    name="master",
-    meaning="Where Spark runs, such as local[4]; by default what spark-submit says, else all cores "
+    "master",
+    "Where Spark runs, such as local[4]; by default what spark-submit says, else all cores "
     "of this machine.",
 )
-CONF: Final = JobOption(
-    name="conf",
-    kind="pairs",
-    meaning="Settings of Spark, such as spark.driver.memory=4g.",
-)
+CONF: Final = JobOption("conf", "Settings of Spark, such as spark.driver.memory=4g.", kind=PAIRS)
 STARTING_OFFSETS: Final = JobOption(
-    name="starting-offsets",
+    "starting-offsets",
+    "Where the first run starts: earliest, latest or JSON; later runs go on from the checkpoint.",
     default="earliest",
-    meaning="Where the first run starts: earliest, latest or JSON; later runs go on from the "
-    "checkpoint.",
 )
 VALUE_FORMAT: Final = JobOption(
-    name="value-format",
-    choices=("json", "registry", "text", "number", "raw"),
-    default="json",
-    meaning="What values are: JSON objects with fields; or what their schema in --schema-registry "
+    "value-format",
+    "What values are: JSON objects with fields; or what their schema in --schema-registry "
     "says (Avro, Protobuf, JSON Schema); or text, a number or bytes, which are one field called "
     "value.",
+    choices=("json", "registry", "text", "number", "raw"),
+    default="json",
 )
 TRIGGER: Final = JobOption(
-    name="trigger",
+    "trigger",
+    "available-now reads what is there and ends; an interval such as 5m goes on for ever.",
     default=AVAILABLE_NOW,
     check=_trigger_complaint,
-    meaning="available-now reads what is there and ends; an interval such as 5m goes on for ever.",
 )
 CHECKPOINT: Final = JobOption(
-    name="checkpoint",
+    "checkpoint",
+    "A folder for what Spark remembers between runs; any file system that Spark knows.",
     is_required=True,
-    meaning="A folder for what Spark remembers between runs; any file system that Spark knows.",
 )
 GROUP: Final = JobOption(
-    name="group",
-    meaning="A consumer group to show the progress in, so that lag is seen; nobody may join it.",
+    "group", "A consumer group to show the progress in, so that lag is seen; nobody may join it."
 )
 MAX_OFFSETS_PER_TRIGGER: Final = JobOption(
-    name="max-offsets-per-trigger",
-    kind="int",
+    "max-offsets-per-trigger",
+    "The most records of a batch, over all partitions.",
+    kind=INTEGER,
     minimum=1,
-    meaning="The most records of a batch, over all partitions.",
 )
 FAIL_ON_DATA_LOSS: Final = JobOption(
-    name="fail-on-data-loss",
-    kind="bool",
+    "fail-on-data-loss",
+    "Fail when records that were to be read are gone; otherwise go on with what there is.",
+    kind=BOOLEAN,
     default=True,
-    meaning="Fail when records that were to be read are gone; otherwise go on with what there is.",
 )
 
 SOURCE_OPTIONS: Final = (BOOTSTRAP_SERVERS, CLIENT_PROPERTIES, VIA, SOURCE_OPTION)
@@ -139,30 +134,27 @@ SESSION_OPTIONS: Final = (MASTER, CONF)
 _HOUR_MS: Final = 3_600_000
 
 FILE_SIZE_TARGET: Final = JobOption(
-    name="file-size-target",
-    kind="bytes",
+    "file-size-target",
+    "What a file should have: what is written at once is put together into such files, and "
+    "--optimize does so with what was written before.",
+    kind=SIZE,
     default="128 MiB",
     minimum=1,
-    meaning="What a file should have: what is written at once is put together into such files, and "
-    "--optimize does so with what was written before.",
 )
 COMPRESSION: Final = JobOption(
-    name="compression",
+    "compression",
+    "How the columns are compressed.",
     default="snappy",
     choices=("none", "snappy", "gzip", "zstd", "lz4_raw"),
-    meaning="How the columns are compressed.",
 )
 OPTIMIZE: Final = JobOption(
-    name="optimize",
-    kind="bool",
-    default=False,
-    meaning="At the end, put small files of the table together.",
+    "optimize", "At the end, put small files of the table together.", kind=BOOLEAN, default=False
 )
 VACUUM: Final = JobOption(
-    name="vacuum",
-    kind="duration",
-    meaning="At the end, delete files that only versions older than this need, such as 168h; not "
+    "vacuum",
+    "At the end, delete files that only versions older than this need, such as 168h; not "
     "less than a week, unless Delta's own check is switched off.",
+    kind=DURATION,
 )
 TABLE_OPTIONS: Final = (FILE_SIZE_TARGET, COMPRESSION, OPTIMIZE, VACUUM)
 

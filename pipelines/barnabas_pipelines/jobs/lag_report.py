@@ -38,6 +38,7 @@ from barnabas_pipelines.lag.group_reading import GroupReading
 from barnabas_pipelines.lag.page import page
 from barnabas_pipelines.lag.tables import as_json, group_table, topic_table
 from barnabas_protocol.settings.durations import duration_text
+from barnabas_protocol.settings.kinds import BOOLEAN, DURATION, NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,35 +51,26 @@ OPTIONS: Final = (
     CLIENT_PROPERTIES,
     VIA,
     SOURCE_OPTION,
-    JobOption(name="topics", kind="names", meaning="Topics to look at; by default all."),
+    JobOption("topics", "Topics to look at; by default all.", kind=NAMES),
     JobOption(
-        name="groups",
-        kind="names",
-        meaning="Groups to look at; by default all that have committed offsets.",
+        "groups", "Groups to look at; by default all that have committed offsets.", kind=NAMES
     ),
     JobOption(
-        name="since",
-        kind="duration",
-        default="24h",
-        meaning="How far back records are read, by their timestamps.",
+        "since", "How far back records are read, by their timestamps.", kind=DURATION, default="24h"
     ),
     JobOption(
-        name="bucket",
-        kind="duration",
-        meaning="The stretch of time that a column of a chart stands for; by default a sixtieth.",
+        "bucket",
+        "The stretch of time that a column of a chart stands for; by default a sixtieth.",
+        kind=DURATION,
     ),
     JobOption(
-        name="records",
-        kind="bool",
+        "records",
+        "Read records; without them there are lags only, and no topics.",
+        kind=BOOLEAN,
         default=True,
-        meaning="Read records; without them there are lags only, and no topics.",
     ),
-    JobOption(
-        name="output",
-        default="lag-report.html",
-        meaning="The page; anywhere that Spark can write.",
-    ),
-    JobOption(name="json", meaning="A file for the same findings as JSON."),
+    JobOption("output", "The page; anywhere that Spark can write.", default="lag-report.html"),
+    JobOption("json", "A file for the same findings as JSON."),
     *SESSION_OPTIONS,
 )
 

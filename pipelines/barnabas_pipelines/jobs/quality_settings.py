@@ -27,8 +27,9 @@ from barnabas_pipelines.jobs.common_options import (
     VIA,
 )
 from barnabas_pipelines.jobs.registry_options import check_registry
-from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_pipelines.jobs.settings import DOCUMENT, JobOption, JobSettings
 from barnabas_pipelines.transforms.rule_parsing import Rule, parse_rules
+from barnabas_protocol.settings.kinds import NAMES, NUMBER
 
 STREAM: Final = "stream"
 BATCH: Final = "batch"
@@ -48,7 +49,7 @@ def _share_complaint(share: float) -> str | None:
 
 
 OPTIONS: Final = (
-    JobOption(name="topic", is_required=True, meaning="The topic to read."),
+    JobOption("topic", "The topic to read.", is_required=True),
     BOOTSTRAP_SERVERS,
     CLIENT_PROPERTIES,
     VIA,
@@ -56,75 +57,74 @@ OPTIONS: Final = (
     SINK_OPTION,
     VALUE_FORMAT,
     JobOption(
-        name="key-format",
+        "key-format",
+        "With registry, a key that its schema does not decode makes the record bad, and "
+        "rules see its fields as record.key_fields.",
         choices=("raw", "registry"),
         default="raw",
-        meaning="With registry, a key that its schema does not decode makes the record bad, and "
-        "rules see its fields as record.key_fields.",
     ),
     *registry_options.VALUE_OPTIONS,
     *registry_options.KEY_OPTIONS,
     JobOption(
-        name="fields",
-        meaning="The fields of JSON values, as Spark writes schemas: user STRING, amount "
+        "fields",
+        "The fields of JSON values, as Spark writes schemas: user STRING, amount "
         "DECIMAL(12,2), order STRUCT<size: INT>; or Spark's JSON of a schema. NOT NULL makes a "
         "field required. A value with a field of another type is bad.",
     ),
-    JobOption(name="required", kind="names", meaning="Fields that may not be null or missing."),
+    JobOption("required", "Fields that may not be null or missing.", kind=NAMES),
     JobOption(
-        name="unknown-fields",
+        "unknown-fields",
+        "Whether a JSON value may have fields that are not declared: a new one is how a "
+        "change of schema begins.",
         choices=("allow", "refuse"),
         default="allow",
-        meaning="Whether a JSON value may have fields that are not declared: a new one is how a "
-        "change of schema begins.",
     ),
     JobOption(
-        name="tombstones",
+        "tombstones",
+        "What records without a value are; good where the topic is compacted.",
         choices=("bad", "good"),
         default="bad",
-        meaning="What records without a value are; good where the topic is compacted.",
     ),
     JobOption(
-        name="rules",
-        kind="document",
-        check=_rules_complaint,
-        meaning="A list of rules, each with an optional name and one of: expression; or field "
+        "rules",
+        "A list of rules, each with an optional name and one of: expression; or field "
         "with not-null: true, range: {min, max, above, below}, regex, set: [...]; or "
         "unique-in-batch: [fields].",
+        kind=DOCUMENT,
+        check=_rules_complaint,
     ),
     JobOption(
-        name="dead-letter-topic",
-        meaning="Where bad records go, as they are, with the reasons in headers; it must exist. "
+        "dead-letter-topic",
+        "Where bad records go, as they are, with the reasons in headers; it must exist. "
         "Without it they are counted only.",
     ),
     JobOption(
-        name="dead-letter-table",
-        meaning="A table of Delta Lake that gets bad records, as they are, each once, with the "
+        "dead-letter-table",
+        "A table of Delta Lake that gets bad records, as they are, each once, with the "
         "reason; several jobs may share it. A folder on any file system that Spark knows.",
     ),
-    JobOption(name="good-topic", meaning="Where good records go on to, as they are."),
-    JobOption(name="report", meaning="A file for the counts as JSON; written after each batch."),
+    JobOption("good-topic", "Where good records go on to, as they are."),
+    JobOption("report", "A file for the counts as JSON; written after each batch."),
     JobOption(
-        name="metrics",
-        meaning="A file for the counts in Prometheus' text format, as its node exporter reads.",
+        "metrics", "A file for the counts in Prometheus' text format, as its node exporter reads."
     ),
     JobOption(
-        name="fail-above",
-        kind="number",
+        "fail-above",
+        "Fail at the end if more than this share of the records is bad, such as 0.01.",
+        kind=NUMBER,
         check=_share_complaint,
-        meaning="Fail at the end if more than this share of the records is bad, such as 0.01.",
     ),
     JobOption(
-        name="mode",
+        "mode",
+        "stream goes on where the checkpoint says; batch reads the same range each time.",
         choices=(STREAM, BATCH),
         default=STREAM,
-        meaning="stream goes on where the checkpoint says; batch reads the same range each time.",
     ),
     STARTING_OFFSETS,
     JobOption(
-        name="ending-offsets",
+        "ending-offsets",
+        "Where a batch ends: latest or JSON; a stream has no end.",
         default="latest",
-        meaning="Where a batch ends: latest or JSON; a stream has no end.",
     ),
     TRIGGER,
     replace(CHECKPOINT, is_required=False),
@@ -153,7 +153,7 @@ def check(settings: JobSettings) -> None:
         raise OptionsError("--fields is only for --value-format json")
     if settings["mode"] == STREAM:
         if not settings["checkpoint"]:
-            raise OptionsError(f"--checkpoint is missing: {CHECKPOINT.meaning}")
+            raise OptionsError(f"--checkpoint is missing: {CHECKPOINT.why}")
         if "ending-offsets" in settings.given:
             raise OptionsError("--ending-offsets is only for --mode batch")
         return

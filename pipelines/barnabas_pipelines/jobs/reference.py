@@ -69,7 +69,7 @@ def _section(job: Job) -> Iterator[str]:
     yield ""
     yield job.summary
     yield ""
-    yield from table((option.setting for option in job.options), _COLUMNS)
+    yield from table(job.options, _COLUMNS)
     yield ""
 
 

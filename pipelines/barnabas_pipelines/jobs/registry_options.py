@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
+from barnabas_protocol.settings.kinds import PAIRS
 
 if TYPE_CHECKING:
     from barnabas_pipelines.registry.decoding import Reading
@@ -26,40 +27,39 @@ def _version_complaint(text: str) -> str | None:
 
 
 SCHEMA_REGISTRY: Final = JobOption(
-    name="schema-registry",
-    meaning="Where formats of registry find their schemas: the URL of a schema registry, or of "
+    "schema-registry",
+    "Where formats of registry find their schemas: the URL of a schema registry, or of "
     "several of one cluster with commas.",
 )
 SCHEMA_REGISTRY_OPTION: Final = JobOption(
-    name="schema-registry-option",
-    kind="pairs",
-    meaning="Any option of the registry's client, such as basic.auth.user.info=user:password, "
+    "schema-registry-option",
+    "Any option of the registry's client, such as basic.auth.user.info=user:password, "
     "bearer.auth.token, ssl.ca.location, max.retries, timeout (seconds).",
+    kind=PAIRS,
 )
 VALUE_SUBJECT: Final = JobOption(
-    name="value-subject",
-    meaning="The subject of the values' schema; by default TOPIC-value, as serializers have it.",
+    "value-subject",
+    "The subject of the values' schema; by default TOPIC-value, as serializers have it.",
 )
 VALUE_SCHEMA_VERSION: Final = JobOption(
-    name="value-schema-version",
+    "value-schema-version",
+    "By which version of the subject values are read, whichever they were written with: "
+    "latest, as it is when the job starts, or a number.",
     default=_LATEST,
     check=_version_complaint,
-    meaning="By which version of the subject values are read, whichever they were written with: "
-    "latest, as it is when the job starts, or a number.",
 )
 VALUE_MESSAGE: Final = JobOption(
-    name="value-message",
-    meaning="The full name of the Protobuf message that values are; by default the first of the "
-    "schema.",
+    "value-message",
+    "The full name of the Protobuf message that values are; by default the first of the schema.",
 )
 KEY_SUBJECT: Final = JobOption(
-    name="key-subject", meaning="The subject of the keys' schema; by default TOPIC-key."
+    "key-subject", "The subject of the keys' schema; by default TOPIC-key."
 )
 KEY_SCHEMA_VERSION: Final = JobOption(
-    name="key-schema-version",
+    "key-schema-version",
+    "By which version of the subject keys are read.",
     default=_LATEST,
     check=_version_complaint,
-    meaning="By which version of the subject keys are read.",
 )
 VALUE_OPTIONS: Final = (
     SCHEMA_REGISTRY,
@@ -108,7 +108,7 @@ def check_registry(settings: JobSettings) -> None:
             raise OptionsError(f"--{needless[0]} is only for --{what}-format registry")
     if _is_wanted(settings, "value") or _is_wanted(settings, "key"):
         if not settings["schema-registry"]:
-            raise OptionsError(f"--schema-registry is missing: {SCHEMA_REGISTRY.meaning}")
+            raise OptionsError(f"--schema-registry is missing: {SCHEMA_REGISTRY.why}")
         _registry(settings)
         return
     for name in ("schema-registry", "schema-registry-option"):

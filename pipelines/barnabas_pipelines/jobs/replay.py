@@ -43,6 +43,7 @@ from barnabas_pipelines.replay.state import FILE_NAME, ReplayState, parse_state
 from barnabas_pipelines.replay.target import Target
 from barnabas_pipelines.storage.file_store import LocalFiles
 from barnabas_pipelines.tables.local import is_local, local_table
+from barnabas_protocol.settings.kinds import NUMBER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,57 +65,42 @@ def _complaint(parse: Any) -> Any:
 
 
 _OPTIONS: Final = (
+    JobOption("path", "The archive, as the job archive has written it.", is_required=True),
+    JobOption("target", "The topic to write to, which exists.", is_required=True),
     JobOption(
-        name="path",
+        "checkpoint",
+        "A folder of this replay alone, so that it can go on after a failure.",
         is_required=True,
-        meaning="The archive, as the job archive has written it.",
     ),
+    JobOption("topic", "The topic in the archive; needed where it has several."),
     JobOption(
-        name="target",
-        is_required=True,
-        meaning="The topic to write to, which exists.",
-    ),
-    JobOption(
-        name="checkpoint",
-        is_required=True,
-        meaning="A folder of this replay alone, so that it can go on after a failure.",
-    ),
-    JobOption(
-        name="topic",
-        meaning="The topic in the archive; needed where it has several.",
-    ),
-    JobOption(
-        name="from",
+        "from",
+        "The first timestamp to replay, such as 2026-11-22 or 2026-11-22T10:30:00Z.",
         check=_complaint(parse_moment_ms),
-        meaning="The first timestamp to replay, such as 2026-11-22 or 2026-11-22T10:30:00Z.",
     ),
+    JobOption("to", "The timestamp to stop before.", check=_complaint(parse_moment_ms)),
     JobOption(
-        name="to",
-        check=_complaint(parse_moment_ms),
-        meaning="The timestamp to stop before.",
-    ),
-    JobOption(
-        name="partitions",
+        "partitions",
+        "Only these partitions of the archived topic, such as 0,2,5-7.",
         check=_complaint(parse_partitions),
-        meaning="Only these partitions of the archived topic, such as 0,2,5-7.",
     ),
     JobOption(
-        name="offsets",
+        "offsets",
+        "Only these archived offsets, such as 0:100-199,1:50- (partition, first and last).",
         check=_complaint(parse_offsets),
-        meaning="Only these archived offsets, such as 0:100-199,1:50- (partition, first and last).",
     ),
     JobOption(
-        name="partitioning",
+        "partitioning",
+        "original: every record into the partition that it came from. key: where Kafka's "
+        "hash of the key says, for a target with another number of partitions.",
         choices=(ORIGINAL, BY_KEY),
         default=ORIGINAL,
-        meaning="original: every record into the partition that it came from. key: where Kafka's "
-        "hash of the key says, for a target with another number of partitions.",
     ),
     JobOption(
-        name="rate",
-        kind="number",
+        "rate",
+        "The most records a second, all tasks together; by default as fast as it goes.",
+        kind=NUMBER,
         minimum=0.001,
-        meaning="The most records a second, all tasks together; by default as fast as it goes.",
     ),
 )
 

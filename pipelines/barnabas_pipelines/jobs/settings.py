@@ -24,22 +24,28 @@ import yaml
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs import client_properties
-from barnabas_pipelines.option_table import Option
-from barnabas_protocol.settings.kinds import as_text
-from barnabas_protocol.settings.setting import GivenError, first_missing, named
+from barnabas_protocol.settings.kinds import FILLED_TEXT, NAMES, PAIRS, Kind, as_text
+from barnabas_protocol.settings.setting import GivenError, Setting, first_missing, named
 
 CONFIG: Final = "config"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOption(Option):
-    """One option of a job.
+def _document(value: Any) -> Any:
+    try:
+        return yaml.safe_load(value) if isinstance(value, str) else value
+    except yaml.YAMLError:
+        raise ValueError("it must be YAML, for example [1, 2] or {a: b}") from None
 
-    Kinds: `text`; `int`; `number`; `bool` (`--name`, `--no-name`, `--name true`); `duration`
-    (`90s`; the value is milliseconds); `bytes` (`64 MiB`); `names` (with commas, or a list);
-    `pairs` (`--name a=b`, as often as wanted, or a mapping); `document` (anything that YAML says).
-    `check` gets the value and returns a complaint or None.
-    """
+
+DOCUMENT: Final = Kind("document", "YAML", _document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOption(Setting):
+    """One option of a job."""
+
+    kind: Kind = FILLED_TEXT
+    default: Any = None
 
     def accept(self, given: Any) -> Any:
         """The value of what a YAML file or a command line says.
@@ -47,15 +53,15 @@ class JobOption(Option):
         Raises: OptionsError naming the option, what was given and what is possible.
         """
         try:
-            return self.setting.accept(self._written(given))
+            return Setting.accept(self, self._written(given))
         except ValueError as error:  # SettingError included
             raise OptionsError(f"--{self.name} {_shown(given)}: {error}") from None
 
     def _written(self, given: Any) -> Any:
         """A YAML value as somebody would have written it on a command line."""
-        if isinstance(given, str) or self.kind in ("document", "pairs"):
+        if isinstance(given, str) or self.kind in (DOCUMENT, PAIRS):
             return given
-        if self.kind == "names" and isinstance(given, Sequence):
+        if self.kind is NAMES and isinstance(given, Sequence):
             return ",".join(as_text(one) for one in given)
         return as_text(given)
 
@@ -93,7 +99,7 @@ def merged_settings(
     for option in options:
         if option.name in on_line:
             value = on_line[option.name]
-            is_pairs = option.kind == "pairs"
+            is_pairs = option.kind is PAIRS
             given[option.name] = {**(given.get(option.name) or {}), **value} if is_pairs else value
     return _complete(options, given)
 
@@ -104,7 +110,7 @@ def _complete(options: Sequence[JobOption], given: Mapping[str, Any]) -> JobSett
         properties = client_properties.read(str(given[client_properties.CLIENT_PROPERTIES]))
         in_file = {client_properties.BOOTSTRAP_SERVERS: client_properties.servers(properties)}
         given = {**in_file, **given}
-    missing = first_missing([option.setting for option in options], given)
+    missing = first_missing(options, given)
     if missing is not None:
         raise OptionsError(f"--{missing.name} is missing: {missing.why}")
     chosen = frozenset(option.name for option in options if given.get(option.name) is not None)
@@ -117,9 +123,8 @@ def _complete(options: Sequence[JobOption], given: Mapping[str, Any]) -> JobSett
 
 
 def _by_name(options: Iterable[JobOption], given: Mapping[str, Any], what: str) -> dict[str, Any]:
-    rows = [option.setting for option in options]
     try:
-        return named(rows, given, spell=lambda name: name.replace("_", "-"), what=what)
+        return named(options, given, spell=lambda name: name.replace("_", "-"), what=what)
     except GivenError as error:
         raise OptionsError(str(error)) from None
 

@@ -47,6 +47,7 @@ from barnabas_pipelines.snapshot.ranges import (
     next_range,
 )
 from barnabas_pipelines.tables.table import Table
+from barnabas_protocol.settings.kinds import BOOLEAN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,59 +58,59 @@ NAME: Final = "snapshot"
 FAIL: Final = "fail"
 
 OPTIONS: Final = (
-    JobOption(name="topic", is_required=True, meaning="The topic to read; a compacted one."),
+    JobOption("topic", "The topic to read; a compacted one.", is_required=True),
     JobOption(
-        name="table",
+        "table",
+        "The table: a folder on any file system that Spark and Delta Lake know.",
         is_required=True,
-        meaning="The table: a folder on any file system that Spark and Delta Lake know.",
     ),
     *SOURCE_OPTIONS,
     JobOption(
-        name="key-format",
+        "key-format",
+        "With text, a column key_text has the key as text; null where it is not UTF-8. "
+        "With registry, a column key_fields has what its schema says.",
         choices=("raw", "text", "registry"),
         default="raw",
-        meaning="With text, a column key_text has the key as text; null where it is not UTF-8. "
-        "With registry, a column key_fields has what its schema says.",
     ),
     JobOption(
-        name="value-format",
+        "value-format",
+        "With any but raw, a column fields has the value decoded: what --fields says of "
+        "JSON objects, what its schema in --schema-registry says, or one field called value.",
         choices=("raw", "text", "number", "json", "registry"),
         default="raw",
-        meaning="With any but raw, a column fields has the value decoded: what --fields says of "
-        "JSON objects, what its schema in --schema-registry says, or one field called value.",
     ),
     *registry_options.VALUE_OPTIONS,
     *registry_options.KEY_OPTIONS,
     JobOption(
-        name="fields",
-        meaning="The fields of JSON values, as Spark writes schemas: name STRING, age INT. They "
+        "fields",
+        "The fields of JSON values, as Spark writes schemas: name STRING, age INT. They "
         "may change from run to run: the bytes are kept and decoded anew.",
     ),
     JobOption(
-        name="undecodable",
+        "undecodable",
+        "What becomes of rows that cannot be decoded: the job fails and names one; or they "
+        "are kept with their bytes, no fields and the reason in undecodable_reason, and counted.",
         choices=(FAIL, "keep"),
         default=FAIL,
-        meaning="What becomes of rows that cannot be decoded: the job fails and names one; or they "
-        "are kept with their bytes, no fields and the reason in undecodable_reason, and counted.",
     ),
     JobOption(
-        name="keyless",
+        "keyless",
+        "What becomes of records without a key: the job fails and names one; or they are "
+        "counted and left out.",
         choices=(FAIL, "count-and-skip"),
         default=FAIL,
-        meaning="What becomes of records without a key: the job fails and names one; or they are "
-        "counted and left out.",
     ),
     JobOption(
-        name="include-headers",
-        kind="bool",
+        "include-headers",
+        "Keep the headers of records, in a column headers.",
+        kind=BOOLEAN,
         default=False,
-        meaning="Keep the headers of records, in a column headers.",
     ),
     JobOption(
-        name="rebuild",
-        kind="bool",
+        "rebuild",
+        "Read the whole topic anew instead of going on from the table.",
+        kind=BOOLEAN,
         default=False,
-        meaning="Read the whole topic anew instead of going on from the table.",
     ),
     *TABLE_OPTIONS,
     GROUP,

@@ -15,6 +15,7 @@ import yaml
 
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs.settings import JobOption
+from barnabas_protocol.settings.kinds import BOOLEAN, PAIRS
 from barnabas_protocol.settings.reference import default_text
 
 _WIDTH: Final = 100
@@ -74,9 +75,9 @@ class CommandLine:
         given |= {flag: found[_variable(flag)] for flag in FLAGS}
         for option in self._options:
             values = found[_variable(option.name)]
-            if option.kind == "bool" and found[_variable(f"no-{option.name}")]:
+            if option.kind is BOOLEAN and found[_variable(f"no-{option.name}")]:
                 values = (*values, "false")
-            if option.kind == "pairs":
+            if option.kind is PAIRS:
                 pairs = [option.accept(text) for text in values]
                 given |= {option.name: dict(ChainMap(*reversed(pairs)))} if pairs else {}
             elif len(values) > 1:
@@ -87,10 +88,10 @@ class CommandLine:
 
 
 def _parameters(option: JobOption) -> Iterator[click.Option]:
-    text = " ".join([option.meaning, *_facts(option)])
+    text = " ".join([option.why, *_facts(option)])
     name = f"--{option.name}"
-    if option.kind != "bool":
-        metavar = "|".join(option.choices) or _PLACEHOLDERS[option.kind]
+    if option.kind is not BOOLEAN:
+        metavar = "|".join(option.choices) or _PLACEHOLDERS[option.kind.name]
         yield click.Option([name], help=text, metavar=metavar, multiple=True)
         return
     # A value may follow, as in a file, and need not.
@@ -122,8 +123,8 @@ def yaml_template(name: str, summary: str, options: Sequence[JobOption]) -> str:
     lines = [f"# {line}" for line in textwrap.wrap(f"{name}: {summary}", _WIDTH - 2)]
     for option in options:
         lines.append("")
-        lines += [f"# {line}" for line in textwrap.wrap(option.meaning, _WIDTH - 2)]
-        possible = option.setting.range_text
+        lines += [f"# {line}" for line in textwrap.wrap(option.why, _WIDTH - 2)]
+        possible = option.range_text
         if possible:
             lines.append(f"# Possible: {possible}.")
         written = _yaml_value(option)
@@ -135,9 +136,7 @@ def yaml_template(name: str, summary: str, options: Sequence[JobOption]) -> str:
 
 def _yaml_value(option: JobOption) -> str:
     if option.default is None:
-        return {"pairs": "{}", "document": "{}"}.get(
-            option.kind, _PLACEHOLDERS.get(option.kind, "")
-        )
+        return {**_PLACEHOLDERS, "bool": "", "pairs": "{}", "document": "{}"}[option.kind.name]
     value = list(option.default) if isinstance(option.default, tuple) else option.default
     written: str = yaml.safe_dump(value, default_flow_style=True, width=1000)
     return written.removesuffix("\n").removesuffix("\n...").strip()
