@@ -26,7 +26,6 @@ from barnabas_pipelines.jobs.common_options import (
     STARTING_OFFSETS,
     TABLE_OPTIONS,
     TRIGGER,
-    trigger_seconds,
     upkeep,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
@@ -167,7 +166,7 @@ def _run_batches(
     """All batches up to the topics' ends as they are now, or one at each trigger, for ever."""
     from barnabas_pipelines.archive.batches import by_topic
 
-    seconds = trigger_seconds(settings["trigger"])
+    seconds: int | None = settings["trigger"]
     goal = archiver.goal() if seconds is None else None
     clock = SystemClock()
     while True:

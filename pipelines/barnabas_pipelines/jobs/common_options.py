@@ -16,7 +16,7 @@ from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
 from barnabas_pipelines.option_table import Use
 from barnabas_pipelines.options import parse_options
 from barnabas_pipelines.tables.table import Table
-from barnabas_protocol.settings.kinds import BOOLEAN, DURATION, INTEGER, PAIRS, SIZE
+from barnabas_protocol.settings.kinds import BOOLEAN, DURATION, INTEGER, PAIRS, SIZE, Kind
 
 AVAILABLE_NOW: Final = "available-now"
 TRIGGER_SECONDS_MIN: Final = 1
@@ -35,14 +35,6 @@ def trigger_seconds(text: str) -> int | None:
     if seconds < TRIGGER_SECONDS_MIN:
         raise ValueError('it must be available-now or an interval such as "10 seconds" or 5m')
     return seconds
-
-
-def _trigger_complaint(text: Any) -> str | None:
-    try:
-        trigger_seconds(text)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 BOOTSTRAP_SERVERS: Final = JobOption(
@@ -96,7 +88,7 @@ TRIGGER: Final = JobOption(
     "trigger",
     "available-now reads what is there and ends; an interval such as 5m goes on for ever.",
     default=AVAILABLE_NOW,
-    check=_trigger_complaint,
+    kind=Kind("text", "", trigger_seconds),
 )
 CHECKPOINT: Final = JobOption(
     "checkpoint",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from barnabas_client.env import Environment
@@ -43,7 +43,7 @@ from barnabas_pipelines.replay.state import FILE_NAME, ReplayState, parse_state
 from barnabas_pipelines.replay.target import Target
 from barnabas_pipelines.storage.file_store import LocalFiles
 from barnabas_pipelines.tables.local import is_local, local_table
-from barnabas_protocol.settings.kinds import NUMBER
+from barnabas_protocol.settings.kinds import NUMBER, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,17 +51,6 @@ if TYPE_CHECKING:
 ORIGINAL: Final = "original"
 BY_KEY: Final = "key"
 _UNSAFE_SETTINGS: Final = ("kafka.enable.idempotence", "kafka.acks", "kafka.transactional.id")
-
-
-def _complaint(parse: Any) -> Any:
-    def check(text: str) -> str | None:
-        try:
-            parse(text)
-        except ValueError as error:
-            return str(error)
-        return None
-
-    return check
 
 
 _OPTIONS: Final = (
@@ -76,18 +65,18 @@ _OPTIONS: Final = (
     JobOption(
         "from",
         "The first timestamp to replay, such as 2026-11-22 or 2026-11-22T10:30:00Z.",
-        check=_complaint(parse_moment_ms),
+        kind=Kind("text", "", parse_moment_ms),
     ),
-    JobOption("to", "The timestamp to stop before.", check=_complaint(parse_moment_ms)),
+    JobOption("to", "The timestamp to stop before.", kind=Kind("text", "", parse_moment_ms)),
     JobOption(
         "partitions",
         "Only these partitions of the archived topic, such as 0,2,5-7.",
-        check=_complaint(parse_partitions),
+        kind=Kind("text", "", parse_partitions),
     ),
     JobOption(
         "offsets",
         "Only these archived offsets, such as 0:100-199,1:50- (partition, first and last).",
-        check=_complaint(parse_offsets),
+        kind=Kind("text", "", parse_offsets),
     ),
     JobOption(
         "partitioning",
@@ -107,13 +96,12 @@ _OPTIONS: Final = (
 
 def selection_of(settings: JobSettings, topic: str) -> Selection:
     """What the settings choose."""
-    partitions, offsets = settings["partitions"], settings["offsets"]
     return Selection(
         topic=topic,
-        from_ms=parse_moment_ms(settings["from"]) if settings["from"] else None,
-        to_ms=parse_moment_ms(settings["to"]) if settings["to"] else None,
-        partitions=parse_partitions(partitions) if partitions else None,
-        offsets=parse_offsets(offsets) if offsets else {},
+        from_ms=settings["from"],
+        to_ms=settings["to"],
+        partitions=settings["partitions"],
+        offsets=settings["offsets"] or {},
     )
 
 

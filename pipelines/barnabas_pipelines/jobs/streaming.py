@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas_pipelines.errors import PipelineError, failure_line
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
-from barnabas_pipelines.jobs.common_options import READ_COMMITTED, trigger_seconds
+from barnabas_pipelines.jobs.common_options import READ_COMMITTED
 from barnabas_pipelines.jobs.progress_bar import BatchProgress, Report
 from barnabas_pipelines.jobs.settings import JobSettings
 
@@ -79,13 +79,13 @@ def read_source(
 
 def trigger_arguments(settings: JobSettings) -> dict[str, Any]:
     """Keyword arguments for `DataStreamWriter.trigger`."""
-    seconds = trigger_seconds(settings["trigger"])
+    seconds = settings["trigger"]
     return {"availableNow": True} if seconds is None else {"processingTime": f"{seconds} seconds"}
 
 
 def trigger_text(settings: JobSettings) -> str:
     """When batches are made, for a plan."""
-    seconds = trigger_seconds(settings["trigger"])
+    seconds = settings["trigger"]
     return "what is there now, then end" if seconds is None else f"every {seconds} s, for ever"
 
 
