@@ -35,7 +35,7 @@ def plan(settings: JobSettings) -> Plan:
     """A plan that depends on the settings."""
     if settings["path"] == "/gone":
         raise TopicGoneError("topic orders does not exist")
-    return Plan.of(("reads", "orders"), ("writes to", settings["path"]))
+    return [("reads", "orders"), ("writes to", settings["path"])]
 
 
 def never_run(*_: Any) -> None:

@@ -332,7 +332,7 @@ def plan(settings: JobSettings) -> Plan:
         if window.windows_per_record == 1
         else f", one every {exact_duration_text(window.slide_ms)}"
     )
-    return Plan.of(
+    return (
         (
             "reads",
             f"{source.name}: {len(source.ends)} partitions, {source.record_count_max:,} offsets, "

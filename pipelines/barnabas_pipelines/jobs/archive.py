@@ -111,7 +111,7 @@ def plan(settings: JobSettings) -> Plan:
             "batches; of two jobs on one table, one is refused",
         )
     )
-    return Plan.of(*lines)
+    return lines
 
 
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:

@@ -45,24 +45,8 @@ _SESSION_END_SECONDS_MAX: Final = 10
 JOB_NAMES: Final = ("archive", "replay", "aggregate", "snapshot", "quality", "lag_report")
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLine:
-    """One line of a plan: a word such as `reads`, and its text."""
-
-    subject: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a job is going to do, in order; the last lines are the guarantees."""
-
-    lines: tuple[PlanLine, ...]
-
-    @classmethod
-    def of(cls, *lines: tuple[str, str]) -> Plan:
-        """A plan of pairs of subject and text."""
-        return cls(tuple(PlanLine(subject, text) for subject, text in lines))
+#: What a job is going to do, in order: a word such as `reads`, and its text; guarantees come last.
+Plan = Sequence[tuple[str, str]]
 
 
 def _accept_all(_: JobSettings) -> None:
@@ -116,9 +100,9 @@ def main(job: Job, arguments: Sequence[str]) -> int:
         job.check(settings)
         plan = job.plan(settings)
         if given["dry-run"]:
-            report.print_plan([(line.subject, line.text) for line in plan.lines])
+            report.print_plan(plan)
             return DONE
-        report.show_plan([(line.subject, line.text) for line in plan.lines])
+        report.show_plan(plan)
         with _stopped_by_sigterm(), _session(job, settings) as spark:
             job.run(settings, spark, report)
     except click.exceptions.Exit:

@@ -107,7 +107,7 @@ def plan(settings: JobSettings) -> Plan:
         ]
     lines += [("writes", settings["output"])]
     lines += [("writes", settings["json"])] if settings["json"] else []
-    return Plan.of(*lines)
+    return lines
 
 
 def run(settings: JobSettings, spark: SparkSession, report: Report) -> None:

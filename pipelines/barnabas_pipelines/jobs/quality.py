@@ -119,7 +119,7 @@ def plan(settings: JobSettings) -> Plan:
         lines.append(("fails", f"if more than {settings['fail-above']:.2%} are bad"))
     once = "; in the table exactly once" if table else ""
     lines.append(("guarantees", f"each record is judged; what is written, is at least once{once}"))
-    return Plan.of(*lines)
+    return lines
 
 
 def _decoding(settings: JobSettings) -> str:

@@ -149,7 +149,7 @@ def plan(settings: JobSettings) -> Plan:
             "run with this checkpoint",
         ),
     ]
-    return Plan.of(*lines)
+    return lines
 
 
 def _archive_lines(

@@ -139,7 +139,7 @@ def plan(settings: JobSettings) -> Plan:
     (topic,) = facts.topics([name], read_committed=True).values()
     policy = facts.topic_setting(name, "cleanup.policy") or "unknown"
     start = "all of it" if settings["rebuild"] else "what was appended since the last run"
-    return Plan.of(
+    return (
         (
             "reads",
             f"{name}: {start}, up to the end as it is when the run begins ({len(topic.ends)} "

@@ -342,7 +342,7 @@ def test_a_plan_tells_what_is_there_and_what_retention_will_do(
     """Without Spark; a target with its usual retention would lose old records within minutes."""
     target = new_topic(partitions=PARTITIONS, configs={"retention.ms": "3600000"})
     settings = settings_of(replay.JOB.options, job.given(target, **{"from": "2026-01-03"}))
-    lines = {line.subject: line.text for line in replay.JOB.plan(settings).lines}
+    lines = dict(replay.JOB.plan(settings))
     assert lines["reads"] == "topic replay-source; from 2026-01-03T00:00:00.000Z"
     assert lines["archive"].endswith("3 files with 80 records"), "one day of three"
     assert "keeps records for 1 h" in lines["beware"]
