@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from barnabas_pipelines.jobs.job import JOB_NAMES
+from barnabas_pipelines.jobs import JOB_NAMES
 from charts.job_schema import JOBS
 from tests.chart.rendered_chart import CHART, KUBE_VERSION, Render
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.jobs import JOB_NAMES
 from barnabas_pipelines.jobs.cluster_facts import ClusterFacts
 from barnabas_pipelines.jobs.common_options import producer_settings
-from barnabas_pipelines.jobs.job import JOB_NAMES, load_job
+from barnabas_pipelines.jobs.job import load_job
 from barnabas_pipelines.jobs.settings import JobSettings, settings_of
 from barnabas_pipelines.jobs.streaming import source_options
 from barnabas_pipelines.option_table import Use

@@ -11,12 +11,11 @@ import pytest
 from barnabas_pipelines.container.command import (
     ContainerError,
     command,
-    job_names,
     launched,
     launcher,
 )
 from barnabas_pipelines.jars import jar_names
-from barnabas_pipelines.jobs.job import JOB_NAMES
+from barnabas_pipelines.jobs import JOB_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -37,7 +36,7 @@ EXECUTOR = {
 
 def test_a_job_is_called_by_its_name() -> None:
     """People and the chart write `archive --config ...`, not Python's module names."""
-    assert command(["lag-report", "--group", "g"], {}, ["archive", "lag-report"]) == [
+    assert command(["lag-report", "--group", "g"], {}) == [
         sys.executable,
         "-m",
         "barnabas_pipelines.jobs.lag_report",
@@ -49,30 +48,25 @@ def test_a_job_is_called_by_its_name() -> None:
 def test_anything_else_is_run_as_it_stands() -> None:
     """`python -m barnabas_pipelines.jobs.archive` and `python -c ...` work in the image, too."""
     given = ["python", "-m", "barnabas_pipelines.jobs.archive", "--help"]
-    assert command(given, {}, ["archive"]) == given
+    assert command(given, {}) == given
 
 
 def test_no_arguments_are_answered_with_the_jobs() -> None:
-    with pytest.raises(ContainerError, match="archive, lag-report"):
-        command([], {}, ["lag-report", "archive"])
+    with pytest.raises(ContainerError, match="aggregate, archive, lag-report"):
+        command([], {})
 
 
-def test_the_jobs_of_the_image_are_the_modules_that_can_be_run(tmp_path: Path) -> None:
+def test_the_jobs_of_the_image_are_the_modules_that_can_be_run() -> None:
     """What only helps jobs has no name; what only mentions how jobs end is no job."""
-    call = "sys.exit(main_of("
-    (tmp_path / "lag_report.py").write_text(
-        f'if __name__ == "__main__":\n    {call}"lag_report"))\n'
-    )
-    (tmp_path / "job.py").write_text(f'"""Modules end so:\n\n        {call}"archive"))\n"""\n')
-    (tmp_path / "reference.py").write_text('if __name__ == "__main__":\n    sys.exit(main())\n')
-    assert job_names(tmp_path) == ["lag-report"]
-    assert {name.replace("-", "_") for name in job_names(JOBS)} <= set(JOB_NAMES)
+    runs = re.compile(r"^    sys\.exit\(main_of\(", re.MULTILINE)
+    found = {path.stem for path in JOBS.glob("*.py") if runs.search(path.read_text())}
+    assert found == set(JOB_NAMES)
 
 
 def test_an_executor_is_told_what_its_driver_says() -> None:
     """The flags are those that KubernetesExecutorBackend parses."""
     variables = {**EXECUTOR, "SPARK_CONF_DIR": "/opt/spark/conf", "SPARK_JAVA_OPT_10": "-Dten"}
-    found = command(["executor"], {**variables, "SPARK_JAVA_OPT_2": "-Dtwo"}, [])
+    found = command(["executor"], {**variables, "SPARK_JAVA_OPT_2": "-Dtwo"})
     backend = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
     place = found.index(backend)
     assert found[0] == "/java/bin/java"
@@ -96,13 +90,13 @@ def test_an_executor_without_a_variable_says_which(name: str) -> None:
     """Started by hand, it would else wait for a driver that nobody named."""
     variables = {key: value for key, value in EXECUTOR.items() if key != name}
     with pytest.raises(ContainerError, match=name):
-        command(["executor"], variables, [])
+        command(["executor"], variables)
 
 
 def test_a_driver_is_submitted_in_its_own_pod() -> None:
     """`spark-submit --deploy-mode cluster` starts the pod so."""
     variables = {"SPARK_HOME": "/spark", "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.2"}
-    found = command(["driver", "--properties-file", "/p", "local:///job.py"], variables, [])
+    found = command(["driver", "--properties-file", "/p", "local:///job.py"], variables)
     assert found[0] == "/spark/bin/spark-submit"
     assert "spark.driver.bindAddress=10.0.0.2" in found
     assert found[found.index("--deploy-mode") + 1] == "client"

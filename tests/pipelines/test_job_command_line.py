@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from barnabas_pipelines.errors import DataLossError, OptionsError, TopicGoneError
+from barnabas_pipelines.jobs import JOB_NAMES
 from barnabas_pipelines.jobs.job import (
     DONE,
     FAILED,
-    JOB_NAMES,
     WRONG_USE,
     Job,
     Plan,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from barnabas_pipelines.jobs import reference
-from barnabas_pipelines.jobs.job import JOB_NAMES, load_job
+from barnabas_pipelines.jobs import JOB_NAMES, reference
+from barnabas_pipelines.jobs.job import load_job
 
 PAGE = Path(__file__).parents[2] / reference.DEFAULT_PATH
 

@@ -11,7 +11,8 @@ import yaml
 from jsonschema import Draft7Validator
 
 from barnabas_pipelines.errors import OptionsError
-from barnabas_pipelines.jobs.job import JOB_NAMES, load_job
+from barnabas_pipelines.jobs import JOB_NAMES
+from barnabas_pipelines.jobs.job import load_job
 from barnabas_pipelines.jobs.settings import settings_of
 from tests.pipelines.command_line import read_settings
 

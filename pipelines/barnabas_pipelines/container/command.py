@@ -13,16 +13,15 @@ Kubernetes backend (`BasicExecutorFeatureStep`, `KubernetesExecutorBackend`).
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
+
+from barnabas_pipelines.jobs import JOB_NAMES
 
 _EXECUTOR_CLASS: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
 _LAUNCHER_CLASS: Final = "org.apache.spark.launcher.Main"
-_RUNS: Final = re.compile(r"^    sys\.exit\(main_of\(", re.MULTILINE)
 _JAVA_OPTION: Final = "SPARK_JAVA_OPT_"
 _EXECUTOR_FLAGS: Final = (
     ("--driver-url", "SPARK_DRIVER_URL"),
@@ -39,13 +38,9 @@ class ContainerError(Exception):
     """The image was started in a way that it cannot serve; the text says what is missing."""
 
 
-def command(
-    arguments: Sequence[str], variables: Mapping[str, str], jobs: Sequence[str]
-) -> list[str]:
-    """The program and its arguments.
-
-    `jobs` are the names by which jobs may be called. Raises: ContainerError.
-    """
+def command(arguments: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+    """The program and its arguments. Raises: ContainerError."""
+    jobs = {name.replace("_", "-"): name for name in JOB_NAMES}
     match list(arguments):
         case []:
             raise ContainerError(
@@ -56,8 +51,7 @@ def command(
         case ["executor", *_]:
             return _executor(variables)
         case [name, *rest] if name in jobs:
-            module = name.replace("-", "_")
-            return [sys.executable, "-m", f"barnabas_pipelines.jobs.{module}", *rest]
+            return [sys.executable, "-m", f"barnabas_pipelines.jobs.{jobs[name]}", *rest]
         case given:
             return given
 
@@ -142,15 +136,6 @@ def java(variables: Mapping[str, str]) -> str:
     """Where Java is."""
     home = variables.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
-
-
-def job_names(directory: Path) -> list[str]:
-    """The names of the jobs whose modules are in a folder: those that offer to be run."""
-    return [
-        path.stem.replace("_", "-")
-        for path in sorted(directory.glob("*.py"))
-        if _RUNS.search(path.read_text(encoding="utf-8"))
-    ]
 
 
 def _needed(variables: Mapping[str, str], name: str) -> str:

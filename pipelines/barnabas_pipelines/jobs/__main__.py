@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from barnabas_pipelines.jobs.job import DONE, JOB_NAMES, WRONG_USE, load_job
+from barnabas_pipelines.jobs import JOB_NAMES
+from barnabas_pipelines.jobs.job import DONE, WRONG_USE, load_job
 
 
 def main(arguments: list[str]) -> int:

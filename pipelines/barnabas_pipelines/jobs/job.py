@@ -41,9 +41,6 @@ WRONG_USE: Final = 2
 _SESSION_END_SECONDS_MAX: Final = 10
 """How long a session is waited for that does not stop: Kubernetes kills after thirty."""
 
-#: All jobs, by the names of their modules, in the order of the documentation.
-JOB_NAMES: Final = ("archive", "replay", "aggregate", "snapshot", "quality", "lag_report")
-
 
 #: What a job is going to do, in order: a word such as `reads`, and its text; guarantees come last.
 Plan = Sequence[tuple[str, str]]

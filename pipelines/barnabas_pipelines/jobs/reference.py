@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from barnabas_pipelines.jobs.job import JOB_NAMES, Job, load_job
+from barnabas_pipelines.jobs import JOB_NAMES
+from barnabas_pipelines.jobs.job import Job, load_job
 from barnabas_protocol.settings.reference import Columns, default_cell, name_cell, table
 from barnabas_protocol.settings.setting import Setting
 
@@ -56,12 +57,12 @@ _COLUMNS: Final[Columns[Setting]] = {
 
 def render() -> str:
     """The whole page."""
-    return "\n".join([_INTRODUCTION, *_sections()]) + "\n"
-
-
-def _sections() -> Iterator[str]:
-    for name in JOB_NAMES:
-        yield from _section(load_job(name))
+    return (
+        "\n".join(
+            [_INTRODUCTION, *(line for name in JOB_NAMES for line in _section(load_job(name)))]
+        )
+        + "\n"
+    )
 
 
 def _section(job: Job) -> Iterator[str]:
