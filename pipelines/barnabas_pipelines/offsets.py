@@ -23,10 +23,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas_pipelines.errors import PipelineError
 from barnabas_protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas_pipelines.storage.file_store import FileStore
 
 _FORM: Final = 1
 _LOSSES_SHOWN: Final = 8
@@ -417,16 +420,6 @@ _LINES_BEFORE_SOURCES: Final = 2
 # `format("barnabas")` are `StreamOffsets`; what other sources say (files, rates) is passed over.
 
 
-class CheckpointFiles(Protocol):
-    """Reads below the checkpoint's folder (`storage.file_store.FileStore` does)."""
-
-    def names(self, path: str = "") -> tuple[str, ...]:
-        """What is in a folder; nothing where there is none."""
-
-    def read(self, path: str) -> str | None:
-        """The text of a file; None if there is none."""
-
-
 def offsets_of_sources(end_offsets: Iterable[str | None]) -> dict[TopicPartition, int]:
     """Behind what a query has done with every partition, from the end offset of each source.
 
@@ -439,7 +432,7 @@ def offsets_of_sources(end_offsets: Iterable[str | None]) -> dict[TopicPartition
     return done
 
 
-def offsets_of_checkpoint(files: CheckpointFiles) -> dict[TopicPartition, int]:
+def offsets_of_checkpoint(files: FileStore) -> dict[TopicPartition, int]:
     """Behind the last finished batch; nothing if there is none, or its form is not known."""
     finished = [int(name) for name in files.names("commits") if name.isdecimal()]
     text = files.read(f"offsets/{max(finished)}") if finished else None

@@ -17,42 +17,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from barnabas_pipelines.errors import DataLossError, OptionsError, TopicGoneError
 from barnabas_pipelines.offsets import share
 from barnabas_pipelines.tables.marks import Gap, Mark, TopicReach
 from barnabas_protocol.ids import TopicPartition
 
+if TYPE_CHECKING:
+    from barnabas_pipelines.jobs.cluster_facts import TopicFacts
+
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 
 #: Offsets by partition.
 Ends = Mapping[TopicPartition, int]
-
-
-class Log(Protocol):
-    """What has to be known of a topic; ends are exclusive."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def topic_id(self) -> str | None:
-        """Its id; None where brokers have none."""
-
-    @property
-    def starts(self) -> Mapping[int, int]:
-        """The first offsets there are."""
-
-    @property
-    def ends(self) -> Mapping[int, int]:
-        """Behind the last offsets."""
-
-    @property
-    def epochs(self) -> Mapping[int, int]:
-        """Their leader epochs, where they are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +54,7 @@ class BatchPlan:
 
 def plan_batch(
     mark: Mark | None,
-    logs: Iterable[Log],
+    logs: Iterable[TopicFacts],
     *,
     first_offsets: str,
     limit: int | None = None,
@@ -131,7 +110,7 @@ class _Planning:
         self._mark = mark
         self._first_offsets = first_offsets
         self._epoch_ends = epoch_ends
-        self._logs: dict[str, Log] = {}
+        self._logs: dict[str, TopicFacts] = {}
         self._gaps: dict[str, tuple[Gap, ...]] = {}
         self.starts: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
@@ -139,7 +118,7 @@ class _Planning:
         self.contradictions: list[str] = []
         self.has_new = False
 
-    def add(self, log: Log, goal: Ends | None) -> None:
+    def add(self, log: TopicFacts, goal: Ends | None) -> None:
         """Take in a topic as it is now."""
         self._logs[log.name] = log
         reach = self._mark.topic(log.name) if self._mark is not None else None
@@ -155,7 +134,7 @@ class _Planning:
             self._add_partition(log, reach, partition, goal)
 
     def _add_partition(
-        self, log: Log, reach: TopicReach | None, partition: int, goal: Ends | None
+        self, log: TopicFacts, reach: TopicReach | None, partition: int, goal: Ends | None
     ) -> None:
         key = TopicPartition(log.name, partition)
         first, last = log.starts[partition], log.ends[partition]
@@ -208,7 +187,7 @@ class _Planning:
         return tuple(before[name] for name in sorted(before))
 
 
-def _first_offset(chosen: str, log: Log, partition: int) -> int:
+def _first_offset(chosen: str, log: TopicFacts, partition: int) -> int:
     """Where the first batch of a topic begins. Raises: OptionsError."""
     first, last = log.starts[partition], log.ends[partition]
     word = chosen.strip().lower()

@@ -9,9 +9,9 @@ before offsets; where partitions are named, all have to be.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from barnabas_pipelines.datasource.cluster_view import described
+from barnabas_pipelines.datasource.cluster_view import ClusterView, described
 from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.offsets import LogView, StreamOffsets
 from barnabas_pipelines.option_table import EARLIEST, LATEST
@@ -19,16 +19,7 @@ from barnabas_pipelines.options import Options
 from barnabas_protocol.ids import TopicPartition
 
 
-class TimeLookup(Protocol):
-    """Who knows offsets by time (`ClusterView`)."""
-
-    def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | None]:
-        """The first offset that is not older; None where all records are."""
-
-
-def starting_offsets(options: Options, now: LogView, times: TimeLookup) -> StreamOffsets:
+def starting_offsets(options: Options, now: LogView, times: ClusterView) -> StreamOffsets:
     """Where reading begins.
 
     Raises: OptionsError if partitions are left out or unknown, or a time is behind all records.
@@ -46,7 +37,7 @@ def starting_offsets(options: Options, now: LogView, times: TimeLookup) -> Strea
     return _with_ends(found, now)
 
 
-def ending_offsets(options: Options, now: LogView, times: TimeLookup) -> StreamOffsets:
+def ending_offsets(options: Options, now: LogView, times: ClusterView) -> StreamOffsets:
     """Where a batch ends, exclusive.
 
     Raises: OptionsError if partitions are left out or unknown.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from barnabas_client.env import Clock, SystemClock
 from barnabas_pipelines.datasource.batch_reader import input_partitions, read_partition
 from barnabas_pipelines.datasource.cluster_view import ClusterView, ReadSettings
-from barnabas_pipelines.datasource.positions import TimeLookup, starting_offsets
+from barnabas_pipelines.datasource.positions import starting_offsets
 from barnabas_pipelines.errors import DataLossError, with_plain_errors
 from barnabas_pipelines.offsets import (
     LogView,
@@ -120,17 +120,10 @@ class BarnabasStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver
 
 
-class View(TimeLookup, Protocol):
-    """Who knows the logs (`ClusterView`)."""
-
-    def log_view(self, *, may_be_missing: bool = False) -> LogView:
-        """The partitions there are and where they begin and end."""
-
-
 class StreamDriver:
     """What the process beside the driver knows of one query."""
 
-    def __init__(self, options: Options, view: View, clock: Clock) -> None:
+    def __init__(self, options: Options, view: ClusterView, clock: Clock) -> None:
         self._options = options
         self._view = view
         self._clock = clock
