@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class RangePartition(InputPartition):
-    """A range as one of Spark's partitions."""
-
-    def __init__(self, wanted: OffsetRange) -> None:
-        super().__init__(wanted)
-
-    @property
-    def wanted(self) -> OffsetRange:
-        """What the task is to read."""
-        found: OffsetRange = self.value
-        return found
-
-
 class BarnabasBatchReader(DataSourceReader):
     """Reads from the starting to the ending offsets; pickled to the workers."""
 
@@ -75,7 +62,7 @@ def input_partitions(plan: ReadPlan, options: Options) -> list[InputPartition]:
         min_partitions=options["minPartitions"],
         max_records=options["maxRecordsPerPartition"],
     )
-    return [RangePartition(piece) for piece in pieces]
+    return [InputPartition(piece) for piece in pieces]
 
 
 def read_partition(
@@ -85,9 +72,9 @@ def read_partition(
     # Not at the top: planning needs no consumer.
     from barnabas_pipelines.datasource.partition_read import read_range
 
-    if not isinstance(partition, RangePartition):
+    if not isinstance(partition.value, OffsetRange):
         return
     try:
-        yield from read_range(partition.wanted, settings)
+        yield from read_range(partition.value, settings)
     except PipelineError as error:
         raise error.with_traceback(None) from None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
-from barnabas_pipelines.errors import with_plain_errors
+from barnabas_pipelines.errors import OptionsError, with_plain_errors
 from barnabas_pipelines.option_table import Use
 from barnabas_pipelines.options import Options, parse_options
 from barnabas_pipelines.schema import ddl
@@ -61,17 +61,25 @@ class BarnabasDataSource(DataSource):
 
     @with_plain_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For a batch write."""
-        from barnabas_pipelines.datasource.writers import batch_writer
+        """For a batch write.
 
-        return batch_writer(self.options, schema, overwrite=overwrite)
+        Raises: OptionsError, ColumnsError; OptionsError for the mode overwrite.
+        """
+        from barnabas_pipelines.datasource.writers import BatchWriter
+
+        if overwrite:
+            raise OptionsError("Save mode overwrite not allowed: a topic can only be appended to")
+        return BatchWriter(self.options, schema, Use.BATCH_WRITE)
 
     @with_plain_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """For a streaming write."""
-        from barnabas_pipelines.datasource.writers import stream_writer
+        """For a streaming write; complete output is appended batch by batch.
 
-        return stream_writer(self.options, schema, overwrite=overwrite)
+        Raises: OptionsError, ColumnsError.
+        """
+        from barnabas_pipelines.datasource.writers import StreamWriter
+
+        return StreamWriter(self.options, schema, Use.STREAM_WRITE)
 
     def _checked(self, use: Use) -> Options:
         return parse_options(dict(self.options), use)

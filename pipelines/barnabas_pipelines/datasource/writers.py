@@ -19,7 +19,6 @@ Not here: columns (`record_rows.py`), the producer (`record_sender.py`), options
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -29,29 +28,25 @@ from pyspark.sql.datasource import (
 )
 
 from barnabas_pipelines.datasource.record_rows import check_columns
-from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
 from barnabas_pipelines.option_table import Use
-from barnabas_pipelines.options import Options, parse_options
+from barnabas_pipelines.options import parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenRows(WriterCommitMessage):
-    """The commit message of a task whose rows are all acknowledged."""
-
-    count: int
-
-
 class _RowWriter:
     """Writes the rows of a task; pickled from the driver to the workers."""
 
-    def __init__(self, options: Options) -> None:
-        self._topic: str | None = options["topic"]
-        self._settings: Mapping[str, Any] = {**PRODUCER_DEFAULTS, **options.client_settings}
+    def __init__(self, options: Mapping[str, str], schema: StructType, use: Use) -> None:
+        """Check options and columns. Raises: OptionsError, ColumnsError."""
+        checked = parse_options(options, use)
+        self._topic: str | None = checked["topic"]
+        columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        check_columns(columns, has_topic=self._topic is not None)
+        self._settings: Mapping[str, Any] = {**PRODUCER_DEFAULTS, **checked.client_settings}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows and wait for their acknowledgements."""
@@ -60,12 +55,13 @@ class _RowWriter:
         batches = (batch for batch in iterator if batch.num_rows)
         first = next(batches, None)
         if first is None:
-            return WrittenRows(0)
+            return WriterCommitMessage()
         with record_sender(self._settings, self._topic) as sender:
             sender.send(first)
             for batch in batches:
                 sender.send(batch)
-            return WrittenRows(sender.finish())
+            sender.finish()
+        return WriterCommitMessage()
 
 
 class BatchWriter(_RowWriter, DataSourceArrowWriter):
@@ -74,30 +70,3 @@ class BatchWriter(_RowWriter, DataSourceArrowWriter):
 
 class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
     """The sink of `DataFrame.writeStream`."""
-
-
-def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """The batch sink for a frame of that schema.
-
-    Raises: OptionsError, ColumnsError; OptionsError for the mode overwrite.
-    """
-    if overwrite:
-        raise OptionsError("Save mode overwrite not allowed: a topic can only be appended to")
-    return BatchWriter(_checked(options, schema, Use.BATCH_WRITE))
-
-
-def stream_writer(
-    options: Mapping[str, str], schema: StructType, *, overwrite: bool
-) -> StreamWriter:
-    """The streaming sink for a frame of that schema; complete output is appended batch by batch.
-
-    Raises: OptionsError, ColumnsError.
-    """
-    return StreamWriter(_checked(options, schema, Use.STREAM_WRITE))
-
-
-def _checked(options: Mapping[str, str], schema: StructType, use: Use) -> Options:
-    checked = parse_options(options, use)
-    columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    check_columns(columns, has_topic=checked["topic"] is not None)
-    return checked

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from barnabas_client.errors import BarnabasError
-from barnabas_pipelines.datasource.writers import WrittenRows
 from barnabas_pipelines.errors import OptionsError, PipelineError
 from barnabas_pipelines.jobs.progress_bar import Report
 from barnabas_pipelines.replay.selection import Selection
@@ -214,7 +213,8 @@ class ReplayWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows of one partition of the target."""
-        return WrittenRows(self._task.send(iterator))
+        self._task.send(iterator)
+        return WriterCommitMessage()
 
 
 def send_rows(rows: DataFrame, task: ReplayTask) -> None:
