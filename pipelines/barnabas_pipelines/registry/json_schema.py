@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -163,45 +163,49 @@ class _Types:
         if properties:
             found = {name: self.of(one, resolver, above) for name, one in properties.items()}
             readers = [(name, read) for name, (_, read) in found.items()]
-            return as_struct((name, kind) for name, (kind, _) in found.items()), _reads(readers)
+            return as_struct((name, kind) for name, (kind, _) in found.items()), _typed(
+                "object",
+                lambda value: isinstance(value, dict),
+                lambda value, path: {
+                    name: one(value.get(name), f"{path}.{name}") for name, one in readers
+                },
+            )
         items = schema.get("additionalProperties")
         if not isinstance(items, dict):
             return _TEXT
         kind, read = self.of(items, resolver, above)
-
-        def pairs(value: Any, path: str) -> list[tuple[str, Any]] | None:
-            if value is None:
-                return None
-            if not isinstance(value, dict):
-                raise _mismatch(path, "object")
-            return [(name, read(one, f"{path}.{name}")) for name, one in value.items()]
-
-        return pa.map_(pa.string(), kind), pairs
+        return pa.map_(pa.string(), kind), _typed(
+            "object",
+            lambda value: isinstance(value, dict),
+            lambda value, path: [
+                (name, read(one, f"{path}.{name}")) for name, one in value.items()
+            ],
+        )
 
     def _array(
         self, items: Any, resolver: Any, above: tuple[str, ...]
     ) -> tuple[pa.DataType, _Read]:
         kind, read = self.of(items, resolver, above)
-
-        def each(value: Any, path: str) -> list[Any] | None:
-            if value is None:
-                return None
-            if not isinstance(value, list):
-                raise _mismatch(path, "array")
-            return [read(one, f"{path}[{place}]") for place, one in enumerate(value)]
-
-        return list_of(kind), each
+        return list_of(kind), _typed(
+            "array",
+            lambda value: isinstance(value, list),
+            lambda value, path: [read(one, f"{path}[{place}]") for place, one in enumerate(value)],
+        )
 
 
-def _reads(readers: Sequence[tuple[str, _Read]]) -> _Read:
-    """What reads an object with these properties."""
+def _typed(
+    kind: str,
+    is_one: Callable[[Any], bool],
+    make: Callable[[Any, str], Any] = lambda value, _: value,
+) -> _Read:
+    """What reads values of a type of JSON; null is one of each."""
 
-    def read(value: Any, path: str) -> dict[str, Any] | None:
+    def read(value: Any, path: str) -> Any:
         if value is None:
             return None
-        if not isinstance(value, dict):
-            raise _mismatch(path, "object")
-        return {name: one(value.get(name), f"{path}.{name}") for name, one in readers}
+        if not is_one(value):
+            raise UnreadableError(f"{path} is no {kind}, as the schema by which it is read says")
+        return make(value, path)
 
     return read
 
@@ -223,38 +227,14 @@ def _is_null(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "null"
 
 
-def _mismatch(path: str, kind: str) -> UnreadableError:
-    return UnreadableError(f"{path} is no {kind}, as the schema by which it is read says")
+def _is_integer(value: Any) -> bool:
+    """Whether it is one to JSON Schema, as 1.0 is."""
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return is_int or (isinstance(value, float) and value.is_integer())
 
 
-def _string(value: Any, path: str) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise _mismatch(path, "string")
-
-
-def _boolean(value: Any, path: str) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    raise _mismatch(path, "boolean")
-
-
-def _integer(value: Any, path: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)  # 1.0 is an integer to JSON Schema
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise _mismatch(path, "integer")
-
-
-def _number(value: Any, path: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    raise _mismatch(path, "number")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _text(value: Any, _: str) -> str | None:
@@ -263,8 +243,8 @@ def _text(value: Any, _: str) -> str | None:
 
 _TEXT: Final[tuple[pa.DataType, _Read]] = (pa.string(), _text)
 _SCALARS: Final[Mapping[str, tuple[pa.DataType, _Read]]] = {
-    "string": (pa.string(), _string),
-    "boolean": (pa.bool_(), _boolean),
-    "integer": (pa.int64(), _integer),
-    "number": (pa.float64(), _number),
+    "string": (pa.string(), _typed("string", lambda value: isinstance(value, str))),
+    "boolean": (pa.bool_(), _typed("boolean", lambda value: isinstance(value, bool))),
+    "integer": (pa.int64(), _typed("integer", _is_integer, lambda value, _: int(value))),
+    "number": (pa.float64(), _typed("number", _is_number, lambda value, _: float(value))),
 }
