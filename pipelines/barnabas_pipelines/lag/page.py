@@ -1,12 +1,11 @@
-"""The report as one HTML page: styles inside, charts as SVG, no script, no address. Pure.
+"""The report as one HTML page: styles inside, charts by them, no script, no address. Pure.
 
-Texts are escaped where they become HTML or SVG; colours and fonts are the page's, by classes."""
+Texts are escaped where they become HTML."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Final
@@ -48,11 +47,17 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th { text-align: left; color: var(--dim); font-weight: 600; font-size: 13px; }
 th, td { padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 tr:last-child td { border-bottom: 0; } .right { text-align: right; }
-svg { display: block; width: 100%; height: auto; }
-.grid { stroke: var(--line); } .axis { fill: var(--dim); font-size: 11px; }
-.name, .value { fill: var(--text); font-size: 12px; } .fill { fill: var(--fill); }
-.bad { fill: var(--bad); } .track { fill: var(--track); } .hover { fill: transparent; }
-.column:hover .hover { fill: var(--track); }
+.bars { display: grid; grid-template-columns: minmax(20%, auto) 1fr 29%; gap: 8px 11px; }
+.name { text-align: right; white-space: nowrap; } .track { background: var(--track); }
+.fill, .bad { display: block; background: var(--fill); } .bad { background: var(--bad); }
+.track i { height: 100%; }
+.columns { display: flex; position: relative; height: 180px; margin: 12px 8px 52px 86px;
+  color: var(--dim); white-space: nowrap; } .columns b { position: absolute; font-weight: 400; }
+.tick { position: absolute; width: 100%; border-top: 1px solid var(--line); }
+.tick b { right: calc(100% + 8px); top: -12px; }
+.column { flex: 1; position: relative; z-index: 1; display: flex; align-items: end; }
+.column:hover { background: var(--track); } .column i { margin: 0 10%; width: 80%; }
+.column b { top: 100%; left: 50%; transform: translate(-50%, 4px); }
 footer { margin-top: 36px; font-size: 13px; }
 """
 
@@ -159,12 +164,7 @@ def _group(group: GroupLag) -> Iterator[str]:
         names = escape(", ".join(group.gone))
         yield f'<p class="is-bad">It has offsets of topics that do not exist any more: {names}</p>'
     data = [
-        Bar(
-            name=f"{one.topic} [{one.partition}]",
-            value=one.lag,
-            text=_lag_text(one),
-            is_bad=one.lost_count > 0,
-        )
+        (f"{one.topic} [{one.partition}]", one.lag, _lag_text(one), one.lost_count > 0)
         for one in shown[:PARTITIONS_MAX]
     ]
     if data:
@@ -207,10 +207,10 @@ def _topic(topic: TopicTraffic, findings: LagFindings) -> Iterator[str]:
     ):
         yield f"<h4>{name}</h4>"
         data = [
-            Column(
-                label=tick(one.start_ms, length_ms),
-                value=value,
-                hint=f"{moment(one.start_ms)}: {one.record_count:,} records, "
+            (
+                tick(one.start_ms, length_ms),
+                value,
+                f"{moment(one.start_ms)}: {one.record_count:,} records, "
                 f"{size_text(one.size_bytes)}; {text(value)}/s",
             )
             for one, value in zip(buckets, values, strict=True)
@@ -228,12 +228,12 @@ def _partitions(topic: TopicTraffic) -> Iterator[str]:
     average = topic.record_count / len(topic.partitions)
     yield f"<h4>Partitions: {_left_out(len(shown))}</h4>"
     data = [
-        Bar(
-            name=f"partition {one.partition}",
-            value=one.record_count,
-            text=f"{one.record_count:,}, {size_text(one.size_bytes)}, "
+        (
+            f"partition {one.partition}",
+            one.record_count,
+            f"{one.record_count:,}, {size_text(one.size_bytes)}, "
             f"{one.record_count / topic.record_count:.1%}",
-            is_bad=topic.is_skewed and one.record_count >= SKEW_IS_BAD * average,
+            topic.is_skewed and one.record_count >= SKEW_IS_BAD * average,
         )
         for one in shown[:PARTITIONS_MAX]
     ]
@@ -281,96 +281,51 @@ def _side(at: int, right_from: int) -> str:
     return ' class="right"' if at >= right_from else ""
 
 
-_WIDTH: Final = 720
-_HEIGHT: Final = 170
-_LEFT: Final = 62
-_RIGHT: Final = 8
-_TOP: Final = 10
-_BOTTOM: Final = 24
-_TICKS_WANTED: Final = 4
+_TICKS: Final = 4
 _LABELS_WANTED: Final = 6
-_BAR_HEIGHT: Final = 18
-_BAR_GAP: Final = 6
-_NAME_WIDTH: Final = 150
-_TEXT_WIDTH: Final = 210
+_LAST_LABEL: Final = 0.94
+"""Of the width: behind it a label would stand out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column: what stands below it, its height, and the hint for a pointer over it."""
-
-    label: str
-    value: float
-    hint: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One bar: its name before it, its length, the text behind it."""
-
-    name: str
-    value: float
-    text: str
-    is_bad: bool = False
-
-
-def columns(data: Sequence[Column], text: Callable[[float], str], title: str) -> str:
-    """A chart of columns from left to right; the scale begins at 0."""
-    top = ceiling(max((column.value for column in data), default=0))
-    plot_width, plot_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    bottom = _TOP + plot_height
-    parts = [_opening(_WIDTH, _HEIGHT, title)]
-    for step in range(_TICKS_WANTED + 1):
-        value = top * step / _TICKS_WANTED
-        y = bottom - plot_height * step / _TICKS_WANTED
-        parts.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        )
-        parts.append(
-            f'<text class="axis" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{escape(text(value))}</text>"
-        )
-    pitch = plot_width / max(len(data), 1)
+def columns(
+    data: Sequence[tuple[str, float, str]], text: Callable[[float], str], title: str
+) -> str:
+    """A chart of columns: what stands below, the height, a hint; the scale begins at 0."""
+    top = ceiling(max((value for _, value, _ in data), default=0))
     every = max(1, math.ceil(len(data) / _LABELS_WANTED))
-    for number, column in enumerate(data):
-        x = _LEFT + number * pitch
-        height = plot_height * column.value / top
+    parts = [
+        f'<span class="tick" style="bottom:{step / _TICKS:.0%}"><b>'
+        f"{escape(text(top * step / _TICKS))}</b></span>"
+        for step in range(_TICKS + 1)
+    ]
+    for at, (label, value, hint) in enumerate(data):
+        is_labelled = at % every == 0 and (at + 0.5) / len(data) < _LAST_LABEL
+        below = f"<b>{escape(label)}</b>" if is_labelled else ""
         parts.append(
-            f'<g class="column"><title>{escape(column.hint)}</title>'
-            f'<rect class="hover" x="{x:.1f}" y="{_TOP}" width="{pitch:.1f}" '
-            f'height="{plot_height}"/>'
-            f'<rect class="fill" x="{x + pitch * 0.1:.1f}" y="{bottom - height:.1f}" '
-            f'width="{pitch * 0.8:.1f}" height="{height:.1f}"/></g>'
+            f'<span class="column" title="{escape(hint)}">'
+            f'<i class="fill" style="height:{value / top:.2%}"></i>{below}</span>'
         )
-        if number % every == 0 and x + pitch / 2 < _WIDTH - 40:
-            parts.append(
-                f'<text class="axis" x="{x + pitch / 2:.1f}" y="{_HEIGHT - 6}" '
-                f'text-anchor="middle">{escape(column.label)}</text>'
-            )
-    return "".join([*parts, "</svg>"])
+    return _chart("columns", title, parts)
 
 
-def bars(data: Sequence[Bar], title: str) -> str:
-    """A chart of bars from top to bottom, each with its name and text; the scale begins at 0."""
-    top = max((bar.value for bar in data), default=0) or 1
-    room = _WIDTH - _NAME_WIDTH - _TEXT_WIDTH
-    height = len(data) * (_BAR_HEIGHT + _BAR_GAP)
-    parts = [_opening(_WIDTH, height, title)]
-    for number, bar in enumerate(data):
-        y = number * (_BAR_HEIGHT + _BAR_GAP)
-        length = room * bar.value / top
-        middle = y + _BAR_HEIGHT * 0.72
-        kind = "bad" if bar.is_bad else "fill"
-        parts.append(
-            f'<text class="name" x="{_NAME_WIDTH - 8}" y="{middle:.1f}" text-anchor="end">'
-            f"{escape(_short(bar.name))}<title>{escape(bar.name)}</title></text>"
-            f'<rect class="track" x="{_NAME_WIDTH}" y="{y}" width="{room}" height="{_BAR_HEIGHT}"/>'
-            f'<rect class="{kind}" x="{_NAME_WIDTH}" y="{y}" width="{length:.1f}" '
-            f'height="{_BAR_HEIGHT}"/>'
-            f'<text class="value" x="{_NAME_WIDTH + room + 8}" y="{middle:.1f}">'
-            f"{escape(bar.text)}</text>"
-        )
-    return "".join([*parts, "</svg>"])
+def bars(data: Sequence[tuple[str, float, str, bool]], title: str) -> str:
+    """A chart of bars: the name, the length, the text behind it, whether it is a bad one."""
+    top = max((value for _, value, _, _ in data), default=0) or 1
+    return _chart(
+        "bars",
+        title,
+        (
+            f'<span class="name" title="{escape(name)}">{escape(_short(name))}</span>'
+            '<span class="track">'
+            f'<i class="{"bad" if is_bad else "fill"}" style="width:{value / top:.2%}"></i></span>'
+            f"<span>{escape(text)}</span>"
+            for name, value, text, is_bad in data
+        ),
+    )
+
+
+def _chart(kind: str, title: str, parts: Iterable[str]) -> str:
+    return f'<div class="{kind}" role="img" aria-label="{escape(title)}">{"".join(parts)}</div>'
 
 
 def ceiling(value: float) -> float:
@@ -382,12 +337,6 @@ def ceiling(value: float) -> float:
         if value <= factor * power * (1 + 1e-9):
             return factor * power
     return 10 * power
-
-
-def _opening(width: int, height: int, title: str) -> str:
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title, quote=True)}">'
-    )
 
 
 def _short(name: str) -> str:
