@@ -99,14 +99,9 @@ class AvroReader:
         if types.has_choices:
             kind, convert = _Types(named, names_branches=True).of(self._schema)
         self._is_record = pa.types.is_struct(kind) and not isinstance(self._schema, list)
-        self._type = kind if self._is_record else as_struct([(VALUE, kind)])
+        self.type = kind if self._is_record else as_struct([(VALUE, kind)])
         self._convert = convert
         self._names_branches = types.has_choices
-
-    @property
-    def type(self) -> pa.StructType:
-        """See `ValueReader`."""
-        return self._type
 
     def decoder(self, writer: RegisteredSchema) -> Decode:
         """See `ValueReader`."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from barnabas_pipelines.errors import PipelineError, RegistryError
@@ -135,7 +136,8 @@ class RegistryClient:
             seen.add(name)
             if len(seen) > _REFERENCES_MAX:
                 raise RegistryError(f"a schema refers to more than {_REFERENCES_MAX} others")
-            get = _version_getter(self._client, subject, version, form)
+            # A reference holds, also to a version that was deleted since.
+            get = partial(self._client.get_version, subject, version, True, form)
             referred = self._looked_up(f"subject {subject} in version {version}", get)
             self._collect(referred.schema, kind, found, seen)
             found[name] = referred.schema.schema_str
@@ -163,11 +165,6 @@ class RegistryClient:
             raise RegistryError(
                 f"the schema registry {self._settings.shown} cannot be used: {text}"
             ) from error
-
-
-def _version_getter(client: Any, subject: str, version: int, form: str | None) -> Callable[[], Any]:
-    # A reference holds, also to a version that was deleted since.
-    return lambda: client.get_version(subject, version, True, form)
 
 
 def _new_client(settings: RegistrySettings) -> Any:

@@ -99,12 +99,8 @@ class ColumnDecoder:
         self._own = reading.schema
         self._client: RegistryClient | None = None
         self._decoders: OrderedDict[int, Decode | UnreadableError] = OrderedDict()
-        self._type = pa.struct([pa.field(FIELDS, self._reader.type), pa.field(REASON, pa.string())])
-
-    @property
-    def type(self) -> pa.StructType:
-        """Of a row: fields and reason."""
-        return self._type
+        #: Of a row: fields and reason.
+        self.type = pa.struct([pa.field(FIELDS, self._reader.type), pa.field(REASON, pa.string())])
 
     def close(self) -> None:
         """Close its connections, if there are any."""
@@ -128,7 +124,7 @@ class ColumnDecoder:
             reasons.append(reason)
         fields = self._fitted(rows, reasons)
         return pa.StructArray.from_arrays(
-            [fields, pa.array(reasons, pa.string())], fields=list(self._type)
+            [fields, pa.array(reasons, pa.string())], fields=list(self.type)
         )
 
     def _decoder(self, schema_id: int, unknown: dict[int, UnreadableError]) -> Decode:

@@ -51,13 +51,8 @@ class JsonSchemaReader:
                 f"the schema {schema.schema_id} is no JSON Schema: {error}"
             ) from error
         self._is_object = pa.types.is_struct(kind)
-        self._type = kind if self._is_object else as_struct([(VALUE, kind)])
+        self.type = kind if self._is_object else as_struct([(VALUE, kind)])
         self._read = read
-
-    @property
-    def type(self) -> pa.StructType:
-        """See `ValueReader`."""
-        return self._type
 
     def decoder(self, writer: RegisteredSchema) -> Decode:
         """See `ValueReader`."""

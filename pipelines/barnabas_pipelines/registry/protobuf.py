@@ -81,12 +81,7 @@ class ProtobufReader:
             ) from None
         self._pool = pool
         self._class = message_factory.GetMessageClass(descriptor)
-        self._type, self._fields = _struct(descriptor, ())
-
-    @property
-    def type(self) -> pa.StructType:
-        """See `ValueReader`."""
-        return self._type
+        self.type, self._fields = _struct(descriptor, ())
 
     def decoder(self, writer: RegisteredSchema) -> Decode:
         """See `ValueReader`."""

@@ -47,9 +47,8 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 class ValueReader(Protocol):
     """Reads values of one topic, whichever schemas they were written with."""
 
-    @property
-    def type(self) -> pa.StructType:
-        """The fields that every value has."""
+    #: The fields that every value has.
+    type: pa.StructType
 
     def decoder(self, writer: RegisteredSchema) -> Decode:
         """What decodes values of this schema. Raises: UnreadableError if none can be read."""
