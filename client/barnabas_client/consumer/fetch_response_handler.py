@@ -2,9 +2,10 @@
 
 Pure except for the refreshes and resets that it requests. Not here: sending (`fetcher.py`).
 
-Source: KIP-74, KIP-98, KIP-320, KIP-392, KIP-951; CON-6. Invariants: a response
-for another offset than the next one is dropped; an error is raised behind the records that were
-buffered before it; a retriable error is never raised.
+Source: KIP-74, KIP-98, KIP-320, KIP-392, KIP-951; CON-6. Invariants: a response for another offset
+than the next one is dropped; a position in a topic that was deleted is none in the next topic of
+its name; an error is raised behind the records that were buffered before it; a retriable error is
+never raised.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from barnabas_client.consumer.subscription_state import SubscriptionState
 from barnabas_client.errors import BarnabasError, OffsetOutOfRangeError, RetriableError, error_for
 from barnabas_client.network.client import Client
 from barnabas_protocol.errors import ErrorCode
-from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.ids import ZERO_UUID, TopicPartition
 from barnabas_protocol.messages.fetch import PartitionData
 
 _log = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ class FetchResponseHandler:
         if data.error_code != ErrorCode.NONE:
             self._handle_error(node_id, partition, state, requested, data, now_ms)
             return
+        if requested.topic_id != state.topic_id and self._is_replaced(partition, state, requested):
+            return
         if data.diverging_epoch.epoch >= 0:
             self._truncate(node_id, partition, state, requested, data)
             return
@@ -91,6 +94,22 @@ class FetchResponseHandler:
             ),
             node_id,
         )
+
+    def _is_replaced(
+        self, partition: TopicPartition, state: PartitionState, requested: PartitionFetch
+    ) -> bool:
+        """Note which topic is read; drop the position if that was one in another of its name.
+
+        By a response of the leader, not by metadata: a broker that lags may name a former id.
+        """
+        former, state.topic_id = state.topic_id, requested.topic_id
+        if ZERO_UUID in (former, requested.topic_id):
+            return False
+        _log.info("%s was made anew: the position in it is looked up", partition)
+        self._buffer.drop(partition)
+        state.forget_position()
+        self._positions.request()
+        return True
 
     def _handle_error(
         self,

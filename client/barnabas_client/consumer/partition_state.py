@@ -9,7 +9,8 @@ Source: KIP-320 for epochs and validation, KIP-392 for the read replica. The pha
     VALIDATING  the leader changed: do the logs agree?     -> READY, RESET
     READY       records are fetched and returned           -> VALIDATING, RESET
 
-A seek leads from everywhere to READY or RESET.
+A topic that is made anew leads back to UNKNOWN: offsets in the log that was say nothing. A seek
+leads from everywhere to READY or RESET.
 
 Invariants: `offset` is that of the next record to return, -1 while UNKNOWN or RESET; `leader_epoch`
 is that of the record before it, -1 where not known; records are returned only in READY.
@@ -21,6 +22,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from barnabas_client.cluster.offset_ranges import lag_behind
+from barnabas_protocol.ids import ZERO_UUID
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -60,6 +62,7 @@ class PartitionState:
         "reset_timestamp_ms",
         "retry_at_ms",
         "stop_offset",
+        "topic_id",
     )
 
     def __init__(self) -> None:
@@ -76,6 +79,8 @@ class PartitionState:
         self.is_pending_revocation = False
         # Nothing is fetched at or behind it; None without such an end.
         self.stop_offset: int | None = None
+        # The topic in which the position was fetched from; zero while that is not known.
+        self.topic_id = ZERO_UUID
         # From the newest fetch response; -1 before the first one.
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -108,6 +113,13 @@ class PartitionState:
         self.reset_timestamp_ms = None
         self.retry_at_ms = 0
         self.preferred_replica_id = -1
+        self.topic_id = ZERO_UUID
+
+    def forget_position(self) -> None:
+        """Drop the position, which was one in another log, as if just assigned."""
+        self.request_reset()
+        self.phase = PositionPhase.UNKNOWN
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
     def request_reset(self, timestamp_ms: int | None = None) -> None:
         """Drop the position and look up another one (None: by the reset policy)."""
@@ -118,6 +130,7 @@ class PartitionState:
         self.reset_timestamp_ms = timestamp_ms
         self.retry_at_ms = 0
         self.preferred_replica_id = -1
+        self.topic_id = ZERO_UUID
 
     def see_leader_epoch(self, leader_epoch: int) -> bool:
         """Note the leader epoch of the metadata; return whether validation is due now.
@@ -143,7 +156,9 @@ class PartitionState:
         return True
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """All records below `offset` were returned."""
+        """All records below `offset` were returned, unless the log is another one by now."""
+        if self.phase is PositionPhase.UNKNOWN:
+            return
         self.offset = offset
         self.leader_epoch = leader_epoch
 

@@ -126,7 +126,9 @@ class PositionFinder:
             if end is None:
                 state.request_reset()
             else:
+                topic_id = state.topic_id
                 state.seek(end.end_offset, end.leader_epoch)
+                state.topic_id = topic_id  # perhaps another topic has the name, and cut nothing
             return None
         agreed = None if end is None else end.end_offset
         return LogTruncatedError(

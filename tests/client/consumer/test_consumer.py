@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from barnabas_client.admin.admin import Admin
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.consumer.consumer import Consumer
 from barnabas_client.consumer.records import ConsumerRecord
@@ -75,6 +76,34 @@ def test_seek_pause_and_resume(bootstrap: str, unique: Names) -> None:
             consumer.seek_to_end()
             assert await consumer.position(one) == await consumer.position(two) == 10
             assert await consumer.poll(timeout_ms=0) == []
+
+    run_on(bootstrap, body)
+
+
+def test_a_topic_made_anew_is_read_from_where_the_policy_says(
+    bootstrap: str, unique: Names
+) -> None:
+    """CON-5: the position in the log that was says nothing of the one that is there now."""
+
+    async def body(topics: RawTopic) -> None:
+        name = unique("anew")
+        (partition,) = await topics.create(name)
+        await topics.append_values(partition, b"0", b"1", b"2")
+        async with (
+            reader(bootstrap, allow_auto_create_topics=False) as consumer,
+            Admin(bootstrap) as admin,
+        ):
+            consumer.assign([partition])
+            await drain(consumer, 3)
+            (await admin.topics.delete([name])).unwrap()
+            await topics.create(name)
+            await topics.append_values(partition, *(b"new-%d" % number for number in range(5)))
+            found = await drain(consumer, 5)
+            assert [(one.offset, one.value) for one in found] == [
+                (number, b"new-%d" % number) for number in range(5)
+            ]
+            consumer.seek(partition, 4)
+            assert [one.offset for one in await drain(consumer, 1)] == [4]
 
     run_on(bootstrap, body)
 
