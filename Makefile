@@ -96,7 +96,7 @@ $(CONSOLE_STAMP): $(STAMP) requirements/console-dev.txt
 attack: setup    ## hostile input for real brokers beside a well-behaved client; QUICK=1 for less than a minute
 	$(BIN)/python -m tests.attack $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
-interop: setup   ## real clients, Kafka's tools and a real Apache Kafka; QUICK=1 without other projects' suites, JOBS=n as for test
+interop: setup   ## real clients, Kafka's tools and a real Apache Kafka; QUICK=1 without what takes minutes for itself, JOBS=n as for test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "interop$(if $(QUICK), and not long)" tests
 
 spark: $(SPARK_STAMP)  ## pipelines on a real Spark beside a real broker; needs Java 17 or newer; JOBS=n as for test

@@ -27,7 +27,7 @@ TOPIC = "killed"
 LOAD = "tests.interop.clients.barnabas_steady_load"
 
 
-@pytest.mark.parametrize("kind", ["barnabas", "apache"])
+@pytest.mark.parametrize("kind", ["barnabas", pytest.param("apache", marks=pytest.mark.long)])
 def test_kills_of_the_broker_lose_double_and_move_nothing(kind: str, tmp_path: Path) -> None:
     """The producer repeats what was in flight and the broker knows what it has already."""
     kills = int(os.environ.get("BARNABAS_KILLS", KILLS[kind]))

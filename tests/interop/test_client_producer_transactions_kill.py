@@ -87,7 +87,7 @@ async def kill_and_restart(broker: AnyBroker, randomness: random.Random, history
         await asyncio.to_thread(broker.start)
 
 
-@pytest.mark.parametrize("kind", ["apache", "barnabas"])
+@pytest.mark.parametrize("kind", [pytest.param("apache", marks=pytest.mark.long), "barnabas"])
 def test_kills_leave_whole_transactions_or_nothing(kind: str, tmp_path: Path) -> None:
     """The coordinator finishes what it promised, the producer repeats what it was not told."""
     seed = int(os.environ.get("BARNABAS_SEED", str(time.time_ns() % 10**6)))

@@ -28,7 +28,9 @@ SUITES = {
 }
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize(
+    "suite", ["kafka_python_3", pytest.param("kafka_python_2", marks=pytest.mark.long)]
+)
 def test_the_integration_tests_of_kafka_python_pass(
     suite: str, broker: AnyBroker, tmp_path: Path
 ) -> None:

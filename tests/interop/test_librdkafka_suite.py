@@ -220,11 +220,13 @@ def test_the_tests_with_emulated_sockets_pass(broker: AnyBroker, tmp_path: Path)
             check(outcomes, 1)
 
 
+@pytest.mark.long
 def test_the_tests_that_have_no_quick_form_pass(suite: Suite) -> None:
     outcomes = suite.run_with_repetition(TESTS=",".join(IN_FULL))
     check(outcomes, len(IN_FULL))
 
 
+@pytest.mark.long
 def test_transactions_pass_on_three_brokers(tmp_path: Path) -> None:
     """TXN-2 to TXN-5, TXN-9: fencing, offsets, aborts, and what follows each error."""
     # Two of its producers write to a topic that nobody has created.

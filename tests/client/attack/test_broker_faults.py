@@ -103,7 +103,7 @@ async def attack(broker: AnyBroker, fault: str, strategy: str, rounds: int) -> N
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("fault", ["kill", "stop"])
-@pytest.mark.parametrize("kind", ["barnabas", "apache"])
+@pytest.mark.parametrize("kind", ["barnabas", pytest.param("apache", marks=pytest.mark.long)])
 def test_nothing_is_lost_doubled_or_skipped(
     kind: str, fault: str, strategy: str, tmp_path: Path
 ) -> None:
