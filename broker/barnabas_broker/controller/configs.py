@@ -108,10 +108,33 @@ def alter_configs(
     whole set, and what is not named goes. Nothing is looked up of a resource that is refused.
     """
     records: list[MetadataRecord] = []
-    results: list[ResourceResult] = []
+    known = _counted_names(image, resources)
+
+    def change(resource: ResourceChange) -> None:
+        changed = _alter(image, resource, broker_values, is_incremental)
+        if resource.resource_type in known:
+            _count(known[resource.resource_type], resource, changed)
+        records.extend(changed)
+
+    results = change_each(resources, refusal, change)
+    if validate_only or not records:
+        return [], results
+    # Who is eligible no more must be known before the leader may raise its high watermark.
+    return [*elections.min_in_sync_changed(image, brokers.after(image, records)), *records], results
+
+
+def change_each(
+    resources: Sequence[ResourceChange],
+    refusal: ConfigRefusal,
+    change: Callable[[ResourceChange], None],
+) -> list[ResourceResult]:
+    """Change resources one by one, each once, unless they are refused; a result for each.
+
+    What `change` refuses by a KafkaError is the result of that resource alone.
+    """
     named = [(resource.resource_type, resource.resource_name) for resource in resources]
     counts = Counter(named)
-    known = _counted_names(image, resources)
+    results: list[ResourceResult] = []
     for resource, name in zip(resources, named, strict=True):
         error: KafkaError | None = None
         try:
@@ -119,13 +142,10 @@ def alter_configs(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
-            check_changes(resource)
+            _check_changes(resource)
             if (refused := refusal(*name)) is not None:
                 raise refused
-            changed = _alter(image, resource, broker_values, is_incremental)
-            if resource.resource_type in known:
-                _count(known[resource.resource_type], resource, changed)
-            records += changed
+            change(resource)
         except KafkaError as raised:
             error = raised
         results.append(
@@ -135,10 +155,7 @@ def alter_configs(
                 error=error,
             )
         )
-    if validate_only or not records:
-        return [], results
-    # Who is eligible no more must be known before the leader may raise its high watermark.
-    return [*elections.min_in_sync_changed(image, brokers.after(image, records)), *records], results
+    return results
 
 
 def _alter(
@@ -175,8 +192,7 @@ def _alter(
     ]
 
 
-def check_changes(resource: ResourceChange) -> None:
-    """Refuse keys that are named twice, and values that are missing or long. Raises: KafkaError."""
+def _check_changes(resource: ResourceChange) -> None:
     keys = [change.key for change in resource.changes]
     if len(set(keys)) != len(keys):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

@@ -7,8 +7,8 @@ all in it that has none of its own; without one, a logger has its parent's.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from barnabas_broker.config.dynamic import ConfigSource, DescribedConfig
@@ -18,7 +18,7 @@ from barnabas_broker.controller.configs import (
     Operation,
     ResourceChange,
     ResourceResult,
-    check_changes,
+    change_each,
 )
 from barnabas_broker.security.audit.audit_log import AUDIT_LOGGER
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -65,34 +65,10 @@ def change_levels(
     validate_only: bool,
 ) -> list[ResourceResult]:
     """Set and unset levels, all of a resource or none; a result for each."""
-    counts = Counter(resource.resource_name for resource in resources)
-    results = []
-    for resource in resources:
-        error: KafkaError | None = None
-        try:
-            if counts[resource.resource_name] > 1:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
-                )
-            _change(resource, node_id, refusal, validate_only)
-        except KafkaError as raised:
-            error = raised
-        results.append(
-            ResourceResult(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                error=error,
-            )
-        )
-    return results
+    return change_each(resources, refusal, partial(_change, node_id, validate_only))
 
 
-def _change(
-    resource: ResourceChange, node_id: int, refusal: ConfigRefusal, validate_only: bool
-) -> None:
-    check_changes(resource)
-    if (refused := refusal(resource.resource_type, resource.resource_name)) is not None:
-        raise refused
+def _change(node_id: int, validate_only: bool, resource: ResourceChange) -> None:
     _check_node(resource.resource_name, node_id)
     known = frozenset(_logger_names())
     for change in resource.changes:
