@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -296,7 +296,9 @@ class MetadataQuorum(OutboundRequests):
         Raises: NotLeadingError; InconsistentRecordError, and then nothing is staged.
         """
         self._check_active()
-        return self._staged(lambda epoch: self.log.stage(records, epoch))
+        prepared = PreparedRecords(self.pending_image)
+        prepared.add(records)
+        return self.stage_prepared(prepared)
 
     def stage_prepared(self, prepared: PreparedRecords) -> int:
         """The same for records that were prepared for the pending image.
@@ -306,11 +308,8 @@ class MetadataQuorum(OutboundRequests):
         self._check_active()
         if prepared.delta.image is not self.pending_image:
             raise NotLeadingError("the records are of an epoch that is over")
-        return self._staged(lambda epoch: self.log.stage_prepared(prepared, epoch))
-
-    def _staged(self, stage: Callable[[int], int]) -> int:
         try:
-            return stage(self.node.promised_epoch)
+            return self.log.stage_prepared(prepared, self.node.promised_epoch)
         except (OSError, LogDirectoryError) as error:
             self._fail(error)
             raise NotLeadingError("the metadata log has failed") from error
