@@ -142,11 +142,7 @@ class Viewer:
 
     async def _start_admin(self) -> None:
         admin = self.connection.admin()
-        try:
-            await admin.start()
-        except BaseException:
-            await admin.close()
-            raise
+        await _start(admin)
         self._cluster = ClusterWatch(admin, self._calls, self._clock)
         self._admin = admin
 
@@ -154,14 +150,19 @@ class Viewer:
         # Loaded beside the loop: it is as much as a turn may take.
         await asyncio.to_thread(importlib.import_module, "barnabas_client.producer")
         producer = self.connection.producer()
-        try:
-            await producer.start()
-        except BaseException:
-            await producer.close()
-            raise
+        await _start(producer)
         self._producer = producer
 
     def _check_open(self) -> None:
         """Raises: ClosedError where nobody would close what is started now."""
         if self._is_closed:
             raise ClosedError("the session has ended: log in again")
+
+
+async def _start(client: Admin | Producer) -> None:
+    """Start a client; one that does not start, or is not waited for, keeps nothing open."""
+    try:
+        await client.start()
+    except BaseException:
+        await client.close()
+        raise
