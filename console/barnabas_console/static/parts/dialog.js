@@ -1,5 +1,5 @@
 // Dialogs and drawers: the browser's own `<dialog>`, which keeps the focus inside and gives it back.
-import { h, useEffect, useId, useRef } from "../vendor/vendor.js";
+import { h, useEffect, useId, useLayoutEffect, useRef } from "../vendor/vendor.js";
 
 /**
  * A dialog over the page, closed by Escape.
@@ -50,13 +50,14 @@ function Modal({ title, onClose, kind, children }) {
 }
 
 /**
- * A button that takes the focus once `when` holds.
+ * A button that takes the focus once `when` holds: before that is painted, so that the one that went
+ * for it never leaves a page on which nothing has the focus.
  * @param {boolean} when
  */
 export function useFocus(when) {
   /** @type {import("../vendor/vendor.js").RefObject<HTMLButtonElement | null>} */
   const button = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (when) button.current?.focus();
   }, [when]);
   return button;
