@@ -88,10 +88,20 @@ async def prepare(
 
 
 async def configure(admin: Admin, group: str, **settings: str) -> None:
-    """Give a group settings, with underscores for dots."""
+    """Give a group settings, with underscores for dots, and wait until the broker acts on them.
+
+    Apache Kafka answers before its broker has read what its controller wrote.
+    """
     resource = ConfigResource(ResourceType.GROUP, group)
-    changes = [ConfigChange.set(name.replace("_", "."), value) for name, value in settings.items()]
+    wanted = {name.replace("_", "."): value for name, value in settings.items()}
+    changes = [ConfigChange.set(name, value) for name, value in wanted.items()]
     (await admin.configs.alter({resource: changes})).unwrap()
+
+    async def hold() -> bool:
+        described = (await admin.configs.describe([resource])).unwrap()[resource]
+        return all(described[name].value == value for name, value in wanted.items())
+
+    await eventually(hold)
 
 
 async def send(bootstrap: str, topic: str, values: Iterable[bytes], **options: Any) -> None:
