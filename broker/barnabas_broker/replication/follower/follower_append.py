@@ -326,11 +326,23 @@ class FollowerAppend:
         """Whether `settle` has something to wait for."""
         return bool(self._unsynced or self._cut)
 
-    async def settle(self) -> None:
+    def is_flushed(self, followed: PartitionFetchState) -> bool:
+        """Whether a fetch of a partition tells nothing that its topic wants flushed first.
+
+        If not, it is flushed once more, for which nobody waits.
+        """
+        partition = self._replica(followed)
+        if partition is None or partition.durable_end_offset >= partition.log.log_end_offset:
+            return True
+        partition.log.start_flush()
+        return False
+
+    async def settle(self) -> list[TopicPartition]:
         """Make safe what the next fetch relies on, since a fetch offset acknowledges.
 
         Truncations and their recovery points, or a crash could mix what was cut with what came
-        after; and records whose topic is acknowledged from the disk only.
+        after; and records whose topic is acknowledged from the disk only. Returns the partitions
+        that could not be flushed for want of room: they are not to be fetched before they are.
         """
         cut, self._cut = self._cut, {}
         if cut:
@@ -346,6 +358,11 @@ class FollowerAppend:
                 self._on_directory_error(error)
             except KafkaError:
                 logger.debug("%s is no longer in service", partition.log.directory)
+        return [
+            partition.topic_partition
+            for partition, target in targets.items()
+            if not partition.log.is_offline and partition.durable_end_offset < target
+        ]
 
 
 async def _flush(partition: Partition, target: int) -> None:

@@ -85,7 +85,7 @@ class ReplicaFetcher:
     ) -> None:
         self.leader_id = leader_id
         self.channel = f"fetch-{number}"
-        self.plan = FetchPlan(settings, node_id, throttle.waits_ms)
+        self.plan = FetchPlan(settings, node_id, self._waits_ms)
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._peers = peers
@@ -99,7 +99,7 @@ class ReplicaFetcher:
         self._refused_count = 0  # requests that were refused as a whole, one after the other
         self._is_following_up = False
         self._task: asyncio.Task[None] | None = None
-        self._settling: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[list[TopicPartition]] | None = None
         self.request_count = 0
 
     # Partitions.
@@ -196,10 +196,20 @@ class ReplicaFetcher:
             if self._settling is None:
                 self._settling = asyncio.get_running_loop().create_task(self._target.settle())
             try:
-                await asyncio.shield(self._settling)
+                unflushed = await asyncio.shield(self._settling)
             finally:
                 if self._settling is not None and self._settling.done():
                     self._settling = None
+            for topic_partition in unflushed:
+                followed = self.plan.followed.get(topic_partition)
+                if followed is not None and followed.progress is Progress.FETCHING:
+                    self.plan.delay(followed, self._clock.monotonic_ms())
+
+    def _waits_ms(self, followed: PartitionFetchState) -> int:
+        """How long not to fetch a partition; 0: fetch it."""
+        if not self._target.is_flushed(followed):
+            return self._settings.backoff_ms
+        return self._throttle.waits_ms(followed)
 
     def _send(self, numbered: NumberedRequest) -> None:
         self.request_count += 1
