@@ -10,11 +10,16 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.loop_guard import LoopGuard, guarded_loops
 
-settings.register_profile("busy machine", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "busy machine",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("busy machine")
 
 
