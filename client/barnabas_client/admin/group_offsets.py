@@ -88,7 +88,8 @@ class GroupOffsets:
     ) -> Outcomes[TopicPartition, None]:
         """Commit offsets for a group without members, which comes into being if there is none.
 
-        While the group has members this is a RejectedError with NON_EMPTY_GROUP.
+        While the group has members this is a RejectedError with NON_EMPTY_GROUP. Not repeated where
+        the response is lost, for a member may have come, committed and gone by then.
         """
         call = Call[TopicPartition, None](
             action=f"commit for group {group_id} the offset of",
@@ -110,6 +111,7 @@ class GroupOffsets:
                 for one in topic.partitions
             },
             is_change=True,
+            is_repeatable=False,
             version_max=_LAST_VERSION_WITH_NAMES,
         )
         return await self._routing.each(offsets, call, timeout_ms)

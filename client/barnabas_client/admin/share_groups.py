@@ -104,7 +104,10 @@ class ShareGroups:
         *,
         timeout_ms: int | None = None,
     ) -> Outcomes[TopicPartition, None]:
-        """Set where a group without members begins."""
+        """Set where a group without members begins.
+
+        Not repeated where the response is lost, for the group may have gone on by then.
+        """
         call = Call[TopicPartition, None](
             action=f"alter for share group {group_id} the offset of",
             api=ApiKey.ALTER_SHARE_GROUP_OFFSETS,
@@ -133,6 +136,7 @@ class ShareGroups:
                 }
             ),
             is_change=True,
+            is_repeatable=False,
         )
         return await self._routing.each(offsets, call, timeout_ms)
 

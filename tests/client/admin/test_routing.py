@@ -16,6 +16,7 @@ from barnabas_client.admin.topics import Topics
 from barnabas_client.admin.transactions import Transactions
 from barnabas_client.admin.values.partitions import OffsetSpec
 from barnabas_client.admin.values.topics import NewTopic
+from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.errors import (
     AuthorizationError,
     BrokerUnreachableError,
@@ -29,6 +30,7 @@ from barnabas_client.errors import (
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
+from barnabas_protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from barnabas_protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas_protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from barnabas_protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
@@ -47,6 +49,7 @@ from barnabas_protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from barnabas_protocol.messages.offset_commit import OffsetCommitResponse
 from barnabas_protocol.messages.offset_delete import OffsetDeleteResponse
 from barnabas_protocol.messages.offset_fetch import OffsetFetchResponse
 from tests.client.admin.scripted_client import Answer, ScriptedClient
@@ -199,6 +202,20 @@ def test_a_deletion_of_offsets_is_not_repeated_when_its_response_is_lost() -> No
     shared = ApiKey.DELETE_SHARE_GROUP_OFFSETS
     client.script(shared, lost, lambda *_: DeleteShareGroupOffsetsResponse())
     assert not asyncio.run(ShareGroups(routing(client)).delete_offsets("g", ["a"]))["a"].is_ok
+    assert client.nodes_asked(shared) == [2]
+
+
+def test_setting_offsets_is_not_repeated_when_its_response_is_lost() -> None:
+    """A member may have come, committed and gone by then: it would read all of that again."""
+    client = ScriptedClient()
+    client.script(ApiKey.FIND_COORDINATOR, coordinators(2))
+    client.script(ApiKey.OFFSET_COMMIT, lost, lambda *_: OffsetCommitResponse())
+    altered = asyncio.run(GroupOffsets(routing(client)).alter("g", {A0: OffsetAndMetadata(1)}))
+    assert "may have been carried out" in str(altered[A0].error)
+    assert client.nodes_asked(ApiKey.OFFSET_COMMIT) == [2]
+    shared = ApiKey.ALTER_SHARE_GROUP_OFFSETS
+    client.script(shared, lost, lambda *_: AlterShareGroupOffsetsResponse())
+    assert not asyncio.run(ShareGroups(routing(client)).alter_offsets("g", {A0: 1}))[A0].is_ok
     assert client.nodes_asked(shared) == [2]
 
 
