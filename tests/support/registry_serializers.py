@@ -9,7 +9,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, message_factory, timestamp_pb2
+from google.protobuf import any_pb2, descriptor_pb2, message_factory, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from tests.support.schema_registry import SchemaRegistry
@@ -79,7 +79,8 @@ def protobuf_file(
 def protobuf_classes(*files: descriptor_pb2.FileDescriptorProto) -> dict[str, type[Any]]:
     """Classes of the messages of the files, by their full names."""
     pool = DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    for known in (any_pb2, struct_pb2, timestamp_pb2):
+        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
     for file in files:
         pool.Add(file)
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -68,9 +69,18 @@ class JsonSchemaReader:
             value = _json(payload)
             try:
                 wrong = next(validator.iter_errors(value), None)
-            except (referencing.exceptions.Unresolvable, RecursionError) as error:
+                found: Any = None if wrong is not None else self._read(value, "$")
+            except referencing.exceptions.Unresolvable as error:
                 raise UnreadableError(
                     f"its schema {writer.schema_id} refers to what the registry does not have"
+                ) from error
+            except re.error as error:
+                raise UnreadableError(
+                    f"its schema {writer.schema_id} has a pattern that is none in Python"
+                ) from error
+            except (RecursionError, OverflowError) as error:
+                raise UnreadableError(
+                    "it is nested too deeply, or has a number that is too large"
                 ) from error
             if wrong is not None:
                 limit = json.dumps(wrong.validator_value)
@@ -80,7 +90,6 @@ class JsonSchemaReader:
                     f"it breaks its schema {writer.schema_id}: {wrong.json_path} is to have "
                     f"{wrong.validator} {limit}"
                 )
-            found = self._read(value, "$")
             return found if self._is_object else {VALUE: found}
 
         return decode

@@ -99,7 +99,7 @@ class ProtobufReader:
             try:
                 message = self._class.FromString(body)
                 return self._fields(message)
-            except (DecodeError, ValueError, OverflowError) as error:
+            except Exception as error:  # whatever Protobuf meets in bytes, and in making JSON
                 raise UnreadableError(f"it is no message {name}") from error
 
         return decode

@@ -1,6 +1,7 @@
 """JSON Schema by a registry: what real serializers wrote, validated by the schema it names."""
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,55 @@ def test_what_is_no_json_has_a_reason(
     header = Serializers(registry, "orders").json(order(), {"id": 1})[:5]
     (row,) = decode("orders-value", [header + text])
     assert row["reason"] == "it is no JSON"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"id": 1, "amount": ' + b"9" * 400 + b"}",
+        b'{"id": 1, "share": ' + b"9" * 400 + b"}",
+        b'{"id": 1, "share": 1e400}',
+    ],
+)
+def test_a_number_that_is_too_large_has_a_reason(
+    registry: SchemaRegistry, decode: Callable[..., Decoded], text: bytes
+) -> None:
+    """One such record ended the job, whatever it was to do with what cannot be decoded."""
+    schema = order(share={"type": "number", "multipleOf": 0.5})
+    good = Serializers(registry, "orders").json(schema, {"id": 1})
+    bad, after = decode("orders-value", [good[:5] + text, good])
+    assert bad["fields"] is None
+    assert bad["reason"] is not None
+    assert (after["fields"]["id"], after["reason"]) == (1, None)
+
+
+def test_a_value_that_is_nested_too_deeply_has_a_reason(
+    registry: SchemaRegistry, decode: Callable[..., Decoded]
+) -> None:
+    """Some depths can be parsed, but not be written as text again."""
+    good = Serializers(registry, "orders").json(order(any={}), {"id": 1})
+    deep = [
+        good[:5] + b'{"id": 1, "any": ' + b"[" * depth + b"]" * depth + b"}"
+        for depth in range(100, sys.getrecursionlimit() + 10, 1)
+    ]
+    rows = decode("orders-value", [*deep, good])
+    assert all((row["fields"] is None) == (row["reason"] is not None) for row in rows)
+    assert rows[0]["reason"] is None
+    assert rows[-2]["reason"] is not None
+    assert rows[-1]["reason"] is None
+
+
+def test_a_pattern_that_python_does_not_have_is_a_reason(
+    registry: SchemaRegistry, decode: Callable[..., Decoded]
+) -> None:
+    """Patterns of JSON Schema are those of ECMAScript, and of schemas referred to none is tried."""
+    serializers = Serializers(registry, "orders")
+    address = {"type": "object", "properties": {"street": {"pattern": "^\\p{Lu}"}}}
+    serializers.register("address", json.dumps(address), "JSON")
+    schema = order(to={"$ref": REFERENCE.name})
+    value = serializers.json(schema, {"id": 1, "to": {"street": "A"}}, [REFERENCE])
+    (row,) = decode("orders-value", [value])
+    assert row["reason"] == "its schema 2 has a pattern that is none in Python"
 
 
 def test_types_that_spark_does_not_have_are_json() -> None:

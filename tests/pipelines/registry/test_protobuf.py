@@ -119,3 +119,29 @@ def test_values_that_are_no_message_have_a_reason(
         "its schema has no message at [10]",
         None,
     ]
+
+
+def test_what_json_does_not_have_is_a_reason(
+    registry: SchemaRegistry, decode: Callable[..., Decoded]
+) -> None:
+    """A message inside of itself is JSON, which has no NaN and no Any of an unknown type."""
+    node = protobuf_file(
+        "node.proto",
+        {
+            "Node": [
+                (1, "value", FIELD.TYPE_MESSAGE, ".google.protobuf.Value"),
+                (2, "any", FIELD.TYPE_MESSAGE, ".google.protobuf.Any"),
+                (3, "next", FIELD.TYPE_MESSAGE, ".shop.Node"),
+            ]
+        },
+        ["google/protobuf/struct.proto", "google/protobuf/any.proto"],
+    )
+    made = protobuf_classes(node)["shop.Node"]
+    no_number, unknown, good = made(), made(), made()
+    no_number.next.value.number_value = float("nan")
+    unknown.next.any.type_url = "type.googleapis.com/shop.Nobody"
+    good.next.value.number_value = 1.5
+    serializers = Serializers(registry, "nodes")
+    values = [serializers.protobuf(one) for one in (no_number, unknown, good)]
+    rows = decode("nodes-value", values)
+    assert [row["reason"] for row in rows] == ["it is no message shop.Node"] * 2 + [None]
