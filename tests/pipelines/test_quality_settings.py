@@ -99,6 +99,17 @@ def test_the_table_has_every_rule_and_what_could_not_be_decoded() -> None:
         assert words in shown
 
 
+def test_brackets_in_rules_and_topics_are_no_markup() -> None:
+    """A rule with `[/` in its text ended the job with an error when all was judged and written."""
+    rules = parse_rules([{"field": "a", "regex": "[a-z]+[/x]"}])
+    console = Console(file=StringIO(), width=120)
+    console.print(Tally(topic="[/red]", rules=rules).as_table())
+    assert isinstance(console.file, StringIO)
+    shown = console.file.getvalue()
+    for words in ("[a-z]+[/x]", "[/red]: 0 records"):
+        assert words in shown
+
+
 def test_a_file_is_told_from_its_folder() -> None:
     assert split_path("/a/b/c.json") == ("/a/b", "c.json")
     assert split_path("s3a://bucket/c.json") == ("s3a://bucket", "c.json")

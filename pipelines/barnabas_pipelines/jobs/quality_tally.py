@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.table import Table
+from rich.text import Text
 
 from barnabas_pipelines.transforms.rule_parsing import Rule
 
@@ -93,8 +94,11 @@ class Tally:
     def as_table(self) -> Table:
         """What people see at the end."""
         table = Table(
-            title=f"{self.topic}: {self.record_count:,} records, {self.good_count:,} good, "
-            f"{self.bad_count:,} bad",
+            title=Text(
+                f"{self.topic}: {self.record_count:,} records, {self.good_count:,} good, "
+                f"{self.bad_count:,} bad",
+                style="table.title",
+            ),
             title_justify="left",
         )
         table.add_column("rule")
@@ -111,7 +115,7 @@ class Tally:
         for name, text, count in rows:
             share = count / self.record_count if self.record_count else 0.0
             style = "red" if count else "green"
-            table.add_row(name, text, f"[{style}]{count:,}[/]", f"[{style}]{share:.2%}[/]")
+            table.add_row(name, Text(text), f"[{style}]{count:,}[/]", f"[{style}]{share:.2%}[/]")
         return table
 
 

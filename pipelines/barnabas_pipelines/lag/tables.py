@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 
 from rich.table import Table
+from rich.text import Text
 
 from barnabas_pipelines.lag.findings import LagFindings
 from barnabas_pipelines.lag.page import number
@@ -24,7 +25,7 @@ def group_table(findings: LagFindings) -> Table:
         behind = group.behind_ms
         up_to_date = "[green]up to date[/]" if group.lag == 0 else "unknown"
         table.add_row(
-            group.group_id,
+            Text(group.group_id),
             group.state,
             str(group.member_count),
             str(len(group.partitions)),
@@ -45,7 +46,7 @@ def topic_table(findings: LagFindings) -> Table:
     for topic in findings.topics:
         skew = f"{topic.skew:.2f}"
         table.add_row(
-            topic.topic,
+            Text(topic.topic),
             str(len(topic.partitions)),
             f"{topic.record_count:,}",
             number(topic.record_count * 1000 / span_ms),

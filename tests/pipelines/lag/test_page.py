@@ -216,6 +216,15 @@ def test_numbers_are_written_for_people() -> None:
     ]
 
 
+def test_a_name_on_the_terminal_is_no_markup() -> None:
+    """Whoever may commit offsets chooses the name of a group: it ended every report."""
+    named = replace(FINDINGS, groups=(replace(GROUP, group_id="[/red]"),))
+    console = Console(file=StringIO(), width=120)
+    console.print(group_table(named))
+    assert isinstance(console.file, StringIO)
+    assert "[/red]" in console.file.getvalue()
+
+
 def test_the_terminal_and_programs_are_told_the_same() -> None:
     console = Console(file=StringIO(), width=120)
     console.print(group_table(FINDINGS))
