@@ -78,7 +78,9 @@ def _change(node_id: int, validate_only: bool, resource: ResourceChange) -> None
     for change in resource.changes:
         is_unset = change.operation == Operation.DELETE
         level = logging.NOTSET if is_unset else LEVELS[change.value or ""]
-        logging.getLogger(None if change.key == ROOT else change.key).setLevel(level)
+        changed = logging.getLogger(None if change.key == ROOT else change.key)
+        if changed.level != level:  # to set it takes as long as there are loggers
+            changed.setLevel(level)
     levels = [f"{one.key} {_level_name(one.key)}" for one in resource.changes[:_TOLD_MAX]]
     more = " and others" if len(resource.changes) > _TOLD_MAX else ""
     logger.warning("levels of loggers were changed: %s%s", ", ".join(levels), more)
@@ -100,13 +102,14 @@ def _level_name(name: str) -> str:
 
 
 def _check_node(name: str, node_id: int) -> None:
+    """A node has one name: each resource of a request changes all levels in a turn of the loop."""
     try:
-        named = int(name)
+        int(name)
     except ValueError:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
         ) from None
-    if named != node_id:
+    if name != str(node_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected node id. Expected {node_id}, but received {name}",

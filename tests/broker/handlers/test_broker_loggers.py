@@ -102,6 +102,9 @@ def test_without_a_level_of_its_own_a_logger_has_that_of_its_package() -> None:
             "APPEND operation is not allowed",
         ),
         ([ConfigChange(NAME, 9, "INFO")], "7", ErrorCode.INVALID_REQUEST, "Unknown operation"),
+        # Else a request could name one node ten thousand times.
+        ([], "07", ErrorCode.INVALID_REQUEST, "Expected 7, but received 07"),
+        ([], " 7", ErrorCode.INVALID_REQUEST, "Expected 7, but received  7"),
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(
