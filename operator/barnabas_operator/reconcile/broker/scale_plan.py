@@ -5,7 +5,8 @@ the highest id gives its partitions to the others, a few at a time; when it hold
 members of the metadata log, while it still runs, because its pod gone would leave them without the
 majority that lets a member go; then its pod goes, then its registration, then the next one's turn
 comes. `maintenance.decommission` empties a broker
-in the same way and lets it run. None at all stops every broker and moves nothing.
+in the same way and lets it run. None at all stops every broker and moves nothing. A broker whose
+pod went before it was empty, as when somebody scales the StatefulSet by hand, comes back first.
 
 Nothing is remembered: how far it is can be seen in the metadata. Brokers do not know a state in
 which they take no new partitions, so what is created meanwhile is moved like the rest.
@@ -87,6 +88,14 @@ def _plan_count(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> Sc
     if gone or stopping:
         waiting = f"broker {max(stopping)} stops" if stopping else ""
         return ScalePlan(replicas=current, unregistered=gone, waiting_on=waiting)
+    stranded = _stranded(observed, cluster, current)
+    back = [node_id for node_id in stranded if _has_volume(observed, node_id)]
+    if back:
+        count = len(cluster.held_by(back[-1]))
+        waiting = f"broker {back[-1]}, which has no pod and still holds {count} partitions"
+        return ScalePlan(replicas=back[-1] + 1, waiting_on=waiting)
+    for node_id in stranded:
+        return _emptied(cluster, current, node_id, cluster.held_by(node_id), leaving)
     for node_id in leaving:
         held = cluster.held_by(node_id)
         if held:
@@ -148,6 +157,23 @@ def _gone(observed: Observed, cluster: ClusterView, current: int) -> tuple[int, 
         and broker.is_fenced
         and node_id not in observed.pods
         and not cluster.held_by(node_id)
+    )
+
+
+def _stranded(observed: Observed, cluster: ClusterView, current: int) -> list[int]:
+    """Brokers that went without giving their partitions away, in rising order.
+
+    Somebody has scaled the StatefulSet by hand, or a topic was made at the last moment. Where their
+    volumes are still there they come back, to be emptied in good order.
+    """
+    holders = {node_id for one in cluster.partitions for node_id in one.replicas}
+    gone = holders - cluster.live_ids - observed.pods.keys()
+    return sorted(node_id for node_id in gone if node_id >= current)
+
+
+def _has_volume(observed: Observed, node_id: int) -> bool:
+    return any(
+        one.node_id == node_id and one.is_bound and not one.is_going for one in observed.volumes
     )
 
 

@@ -122,6 +122,28 @@ def test_a_registration_that_still_holds_replicas_is_kept() -> None:
     assert scale(observed(view=view)).unregistered == ()
 
 
+def test_a_broker_that_went_with_its_partitions_comes_back_to_be_emptied() -> None:
+    """The StatefulSet was lowered by hand to what is declared: nobody would have started it again,
+    and the Broker said Ready.
+    """
+    parts = (partition("a", [3, 0], [0]), partition("b", [3], []))
+    seen = observed(view=cluster(*parts, fenced=[3]), volumes=[volume(3)])
+    plan = scale(seen)
+    assert plan.replicas == 4
+    assert plan.waiting_on == "broker 3, which has no pod and still holds 2 partitions"
+    assert scale(replace(seen, cluster=cluster(*parts))).replicas == 4  # also if it is forgotten
+    assert scale(replace(seen, cluster=cluster(*parts, live=range(4)))).replicas == 3
+
+
+def test_a_broker_that_went_with_its_volumes_gives_its_partitions_away() -> None:
+    """What others have is copied from them; what only it had is told."""
+    view = cluster(partition("a", [3, 0], [0]), fenced=[3])
+    for volumes in ([], [volume(3, is_going=True)], [volume(3, is_bound=False)]):
+        plan = scale(observed(view=view, volumes=volumes))
+        assert (plan.replicas, plan.moves) == (3, {TopicPartition("a", 0): (1, 0)})
+        assert plan.waiting_on == "broker 3 gives 1 partitions to others"
+
+
 def test_the_last_broker_is_not_emptied() -> None:
     """operator.md 1: last-broker guard."""
     view = cluster(partition("a", [0]), live=[0])

@@ -163,3 +163,25 @@ def test_brokers_that_stop_are_named_while_they_do() -> None:
     asyncio.run(world.reconcile())
     asyncio.run(world.reconcile())
     assert world.condition("Ready")["message"] == "brokers 0, 1, 2 stop"
+
+
+def test_a_stateful_set_that_was_lowered_by_hand_leaves_no_broker_with_partitions_behind() -> None:
+    """Somebody declares fewer brokers, and scales the StatefulSet as well to have it sooner."""
+    world = settled(4)
+    world.is_available = False
+    world.add_topic("alone", [3], in_sync_min=1)
+    world.change({"spec": {"replicas": 3}})
+    world.store.update(
+        STATEFUL_SET,
+        NAMESPACE,
+        NAME,
+        lambda old: merge_patched(old, {"spec": {"replicas": 3}}),
+    )
+    run(world, 6)
+    assert set(world.pods()) == {0, 1, 2, 3}
+    assert world.condition("Ready")["status"] == "False"
+    asyncio.run(world.settle())
+    assert size(world) == 3
+    assert all(one.in_sync == set(one.replicas) <= {0, 1, 2} for one in world.partitions)
+    assert world.registered == {0, 1, 2}
+    assert world.condition("Ready")["status"] == "True"
