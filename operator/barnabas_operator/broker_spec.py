@@ -105,11 +105,21 @@ class ExternalListener:
     certificate_secret: str = field(default="", repr=False)
     peers: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     gateway: Mapping[str, str] = field(default_factory=_nothing, repr=False)
+    ingress_class: str = field(default="", repr=False)
     bootstrap_host: str = field(default="", repr=False)
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether all brokers have one address, at which their hosts tell them apart."""
+        return self.type in ("TLSRoute", "Ingress")
 
     def host(self, node_id: int) -> str:
         """The host that clients are told for a broker."""
         return self.advertised_host.replace("{id}", str(node_id))
+
+    def route_host(self, node_id: int | None) -> str:
+        """The host that leads to a broker; None: to any, to begin with."""
+        return self.bootstrap_host if node_id is None else self.host(node_id)
 
     def address(self, node_id: int) -> str:
         """The host and port that clients are told for a broker."""
@@ -118,7 +128,7 @@ class ExternalListener:
         return f"{self.host(node_id)}:{self.advertised_port or port}"
 
     def annotations_of(self, node_id: int) -> dict[str, str]:
-        """The annotations of the Service of a broker."""
+        """The annotations of the Service of a broker, or of its Ingress."""
         return {key: value.replace("{id}", str(node_id)) for key, value in self.annotations.items()}
 
 
@@ -347,6 +357,7 @@ def _external(found: Mapping[str, Any] | None) -> ExternalListener | None:
         certificate_secret=str((found.get("certificateSecretRef") or {}).get("name") or ""),
         peers=tuple(found.get("networkPolicyPeers") or ()),
         gateway={str(key): str(value) for key, value in (found.get("gateway") or {}).items()},
+        ingress_class=str(found.get("ingressClassName") or ""),
         bootstrap_host=str(found.get("bootstrapHost") or ""),
     )
 

@@ -27,6 +27,7 @@ APPLIED = (
     kinds.SECRET,
     # Of a Broker that is secure.
     kinds.NETWORK_POLICY,
+    kinds.INGRESS,
     kinds.TLS_ROUTE,
     kinds.CERTIFICATE,
 )

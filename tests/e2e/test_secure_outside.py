@@ -158,10 +158,54 @@ def test_clients_come_by_a_gateway(
         lab.kubectl.delete("customresourcedefinition", TLS_ROUTES)
 
 
+def test_clients_come_by_an_ingress(
+    edge: SecureBrokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEC-87: Ingresses as the API server takes them, and one controller that passes TLS on; what
+    led to the brokers before is gone."""
+    external = {
+        "type": "Ingress",
+        "advertisedHost": "b{id}.ingress.test",
+        "bootstrapHost": "kafka.ingress.test",
+        "ingressClassName": "haproxy",
+    }
+
+    async def through_the_controller() -> bytes:
+        backends = ingresses(edge.kubectl)
+        hosts = {"kafka.ingress.test", *(f"b{n}.ingress.test" for n in range(edge.size))}
+        assert set(backends) == hosts
+        async with sni_gateway(backends) as port:
+            edge.secure(external={**external, "advertisedPort": port})
+            await asyncio.to_thread(edge.until_settled)
+            with resolving(monkeypatch, dict.fromkeys(backends, "127.0.0.1")):
+                bootstrap = f"kafka.ingress.test:{port}"
+                return await asyncio.wait_for(exchanged(edge.kubectl, bootstrap, tmp_path), 60)
+
+    edge.secure(external={**external, "advertisedPort": 443})
+    edge.until_settled()
+    assert asyncio.run(through_the_controller()).startswith(b"kafka.ingress.test:")
+    edge.secure(external={"type": "NodePort", "advertisedHost": NODE, "nodePortBase": 31094})
+    edge.until_settled()
+    assert not edge.kubectl.list("ingress", "barnabas.dev/broker=edge")
+
+
 def is_established(definition: Any) -> bool:
     """Whether the API server serves a definition."""
     condition = condition_of(definition, "Established")
     return condition is not None and condition["status"] == "True"
+
+
+def ingresses(kubectl: Kubectl) -> dict[str, tuple[str, int]]:
+    """Where the Ingresses of the brokers lead to, by their hosts."""
+    found = {}
+    for ingress in kubectl.list("ingress", "barnabas.dev/broker=edge"):
+        assert ingress["metadata"]["annotations"]["haproxy.org/ssl-passthrough"] == "true"
+        (rule,) = ingress["spec"]["rules"]
+        (path,) = rule["http"]["paths"]
+        backend = path["backend"]["service"]
+        service = kubectl.get("service", backend["name"])["spec"]
+        found[rule["host"]] = (service["clusterIP"], backend["port"]["number"])
+    return found
 
 
 def routes(kubectl: Kubectl, version: str) -> dict[str, tuple[str, int]]:

@@ -69,6 +69,7 @@ LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = _kind("v1", "Event", "events")
 NODE = _kind("v1", "Node", "nodes", is_namespaced=False)
 NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+INGRESS = _kind("networking.k8s.io/v1", "Ingress", "ingresses")
 # Gateway API has v1 of it since 1.5, and serves nothing else in its standard channel.
 TLS_ROUTE = replace(
     _kind("gateway.networking.k8s.io/v1", "TLSRoute", "tlsroutes"),
@@ -98,6 +99,7 @@ ALL_KINDS = (
     EVENT,
     NODE,
     NETWORK_POLICY,
+    INGRESS,
     TLS_ROUTE,
     CERTIFICATE,
     NAMESPACE,

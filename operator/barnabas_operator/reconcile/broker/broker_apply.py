@@ -12,7 +12,7 @@ period, in which they give their leaderships away, but for those whose process h
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from barnabas_operator.broker_spec import BrokerSpec
@@ -26,6 +26,7 @@ from barnabas_operator.kubernetes.api import (
 from barnabas_operator.kubernetes.events import Events
 from barnabas_operator.kubernetes.kinds import (
     CONFIG_MAP,
+    INGRESS,
     NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -244,7 +245,7 @@ class BrokerApplier:
         wanted = {names.broker_service(spec.name, node_id) for node_id in node_ids}
         if spec.external is not None:
             wanted |= {names.external_service(spec.name, node_id) for node_id in node_ids}
-            if spec.external.type == "TLSRoute":
+            if spec.external.is_routed:
                 wanted.add(names.external_bootstrap(spec.name))
         found = await self._api.list(
             SERVICE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
@@ -256,7 +257,7 @@ class BrokerApplier:
             if is_for_brokers and name not in wanted and is_ours(service, spec):
                 if is_bootstrap:
                     # Only a listener by routes has it.
-                    await self._prune_routes(spec, frozenset())
+                    await self._prune_routes(spec, ())
                 await self._api.delete(SERVICE, spec.namespace, name, uid=uid_of(service))
 
     async def _prune_rules(self, spec: BrokerSpec, children: Sequence[Child]) -> None:
@@ -271,20 +272,27 @@ class BrokerApplier:
                 await self._api.delete(
                     NETWORK_POLICY, spec.namespace, spec.name, uid=uid_of(policy)
                 )
-        if spec.external is not None and spec.external.type == "TLSRoute":
-            routes = frozenset(name for kind, name in wanted if kind == TLS_ROUTE.kind)
-            await self._prune_routes(spec, routes)
+        if spec.external is not None and spec.external.is_routed:
+            await self._prune_routes(spec, wanted)
 
-    async def _prune_routes(self, spec: BrokerSpec, wanted: frozenset[str]) -> None:
+    async def _prune_routes(self, spec: BrokerSpec, wanted: Container[tuple[str, str]]) -> None:
+        selector = f"{BROKER_LABEL}={spec.name}"
         try:
-            found = await self._api.list(
-                TLS_ROUTE, namespace=spec.namespace, label_selector=f"{BROKER_LABEL}={spec.name}"
+            routes = await self._api.list(
+                TLS_ROUTE, namespace=spec.namespace, label_selector=selector
             )
         except NotFoundError:
-            return  # Gateway API has been taken away, and its routes with it
-        for route in found:
-            if name_of(route) not in wanted and is_ours(route, spec):
-                await self._api.delete(TLS_ROUTE, spec.namespace, name_of(route), uid=uid_of(route))
+            routes = []  # Gateway API is not here, or was taken away and its routes with it
+        for route in routes:
+            name = name_of(route)
+            if (TLS_ROUTE.kind, name) not in wanted and is_ours(route, spec):
+                await self._api.delete(TLS_ROUTE, spec.namespace, name, uid=uid_of(route))
+        for ingress in await self._api.list(
+            INGRESS, namespace=spec.namespace, label_selector=selector
+        ):
+            name = name_of(ingress)
+            if (INGRESS.kind, name) not in wanted and is_ours(ingress, spec):
+                await self._api.delete(INGRESS, spec.namespace, name, uid=uid_of(ingress))
 
     async def _drop_claim(self, broker: Object, spec: BrokerSpec, dropped: DropClaim) -> None:
         logger.info("deleting %s of %s: %s", dropped.claim, spec.name, dropped.why)

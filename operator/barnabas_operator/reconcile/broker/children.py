@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from barnabas_operator.broker_spec import BrokerSpec, Volume
+from barnabas_operator.broker_spec import BrokerSpec, ExternalListener, Volume
 from barnabas_operator.kubernetes.api import Object
-from barnabas_operator.kubernetes.kinds import NETWORK_POLICY, TLS_ROUTE
+from barnabas_operator.kubernetes.kinds import INGRESS, NETWORK_POLICY, TLS_ROUTE
 from barnabas_operator.kubernetes.objects import BROKER_LABEL, broker_labels
 from barnabas_operator.reconcile.broker import names
 from barnabas_operator.reconcile.broker.listener_plan import (
@@ -29,6 +29,14 @@ from barnabas_operator.reconcile.broker.network_policy import network_policy
 from barnabas_operator.reconcile.broker.pod_template import pod_template
 from barnabas_operator.reconcile.broker.properties import config_files
 from barnabas_operator.spec import API_VERSION
+
+# How the controllers of Ingresses that can pass TLS on are asked to: that of NGINX and the two of
+# HAProxy. Without it they would decrypt.
+_PASSTHROUGH = (
+    "nginx.ingress.kubernetes.io/ssl-passthrough",
+    "haproxy.org/ssl-passthrough",
+    "haproxy-ingress.github.io/ssl-passthrough",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +68,7 @@ def render(spec: BrokerSpec, given: Rendering) -> list[Object]:
         _bootstrap_service(spec),
         *(_broker_service(spec, node_id) for node_id in range(given.replicas)),
         *_external_services(spec, given.replicas),
-        *_tls_routes(spec, given.replicas),
+        *_routes(spec, given.replicas),
         *_network_policies(spec),
         _config_map(spec, given),
         _disruption_budget(spec, given.max_unavailable),
@@ -213,46 +221,71 @@ def _external_services(spec: BrokerSpec, replicas: int) -> list[Object]:
                 spec,
                 names.external_service(spec.name, node_id),
                 {
-                    "type": "ClusterIP" if external.type == "TLSRoute" else external.type,
+                    "type": "ClusterIP" if external.is_routed else external.type,
                     "selector": _one_pod(spec, node_id),
                     "ports": [port],
                 },
                 external.labels,
-                external.annotations_of(node_id),
+                {} if external.type == "Ingress" else external.annotations_of(node_id),
             )
         )
-    if external.type == "TLSRoute":
+    if external.is_routed:
         ports = [_port("external", external.port)]
         bootstrap = {"type": "ClusterIP", "selector": selector(spec.name), "ports": ports}
         services.append(_service(spec, names.external_bootstrap(spec.name), bootstrap))
     return services
 
 
-def _tls_routes(spec: BrokerSpec, replicas: int) -> list[Object]:
+def _routes(spec: BrokerSpec, replicas: int) -> list[Object]:
     """A host for each broker and one to begin with, told apart by SNI; nobody else decrypts."""
     external = spec.external
-    if external is None or external.type != "TLSRoute":
+    if external is None or not external.is_routed:
         return []
-    hosts = {
-        names.external_service(spec.name, node_id): external.host(node_id)
+    make = _tls_route if external.type == "TLSRoute" else _ingress
+    routes = [
+        make(spec, external, names.external_service(spec.name, node_id), node_id)
         for node_id in range(replicas)
-    }
-    if external.bootstrap_host:
-        hosts[names.external_bootstrap(spec.name)] = external.bootstrap_host
-    return [
-        _child(
-            spec,
-            TLS_ROUTE.api_version,
-            TLS_ROUTE.kind,
-            name,
-            spec={
-                "parentRefs": [dict(external.gateway)],
-                "hostnames": [host],
-                "rules": [{"backendRefs": [{"name": name, "port": external.port}]}],
-            },
-        )
-        for name, host in hosts.items()
     ]
+    if external.bootstrap_host:
+        routes.append(make(spec, external, names.external_bootstrap(spec.name), None))
+    return routes
+
+
+def _tls_route(
+    spec: BrokerSpec, external: ExternalListener, name: str, node_id: int | None
+) -> Object:
+    return _child(
+        spec,
+        TLS_ROUTE.api_version,
+        TLS_ROUTE.kind,
+        name,
+        spec={
+            "parentRefs": [dict(external.gateway)],
+            "hostnames": [external.route_host(node_id)],
+            "rules": [{"backendRefs": [{"name": name, "port": external.port}]}],
+        },
+    )
+
+
+def _ingress(
+    spec: BrokerSpec, external: ExternalListener, name: str, node_id: int | None
+) -> Object:
+    """What is not HTTP has no path: all of a host leads to the Service of the same name."""
+    host = external.route_host(node_id)
+    backend = {"service": {"name": name, "port": {"number": external.port}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    rules: dict[str, Any] = {
+        "tls": [{"hosts": [host]}],
+        "rules": [{"host": host, "http": {"paths": [path]}}],
+    }
+    if external.ingress_class:
+        rules["ingressClassName"] = external.ingress_class
+    ingress = _child(spec, INGRESS.api_version, INGRESS.kind, name, spec=rules)
+    given = {} if node_id is None else external.annotations_of(node_id)
+    metadata = ingress["metadata"]
+    metadata["annotations"] = {**dict.fromkeys(_PASSTHROUGH, "true"), **given}
+    metadata["labels"] = {**external.labels, **metadata["labels"]}
+    return ingress
 
 
 def _network_policies(spec: BrokerSpec) -> list[Object]:

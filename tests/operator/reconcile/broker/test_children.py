@@ -17,7 +17,7 @@ from barnabas_operator.broker_spec import (
     Volume,
     quantity_bytes,
 )
-from barnabas_operator.kubernetes.objects import BROKER_LABEL
+from barnabas_operator.kubernetes.objects import BROKER_LABEL, broker_labels
 from barnabas_operator.reconcile.broker.child_drift import differences, is_applied, marked
 from barnabas_operator.reconcile.broker.children import Rendering, render
 from barnabas_operator.reconcile.broker.revision import changes, revision_of
@@ -213,6 +213,45 @@ def test_a_gateway_has_a_host_for_each_broker_and_one_to_begin_with() -> None:
     (told,) = [one for one in config.advertised_listeners if one.name == "EXTERNAL"]
     assert (told.host, told.port) == ("b1.example.com", 443)
     assert config.tls["EXTERNAL"].certificate_file == "/etc/barnabas-external-tls/tls.crt"
+
+
+def test_an_ingress_for_each_broker_passes_tls_on() -> None:
+    """SEC-87: its controller is asked not to decrypt, in the words of each that can."""
+    routed = ExternalListener(
+        type="Ingress",
+        advertised_host="b{id}.example.com",
+        advertised_port=443,
+        bootstrap_host="kafka.example.com",
+        ingress_class="haproxy",
+        labels={"team": "payments", BROKER_LABEL: "other"},
+        annotations={"external-dns/name": "b{id}", "haproxy.org/ssl-passthrough": "false"},
+    )
+    spec = replace(SPEC, security=SECURITY, phase=SecurityPhase.SECURE, external=routed, replicas=2)
+    children = rendered(spec)
+    ingress = children["Ingress demo-external-1"]
+    backend = {"service": {"name": "demo-external-1", "port": {"number": 9094}}}
+    path = {"path": "/", "pathType": "Prefix", "backend": backend}
+    assert ingress["spec"] == {
+        "ingressClassName": "haproxy",
+        "tls": [{"hosts": ["b1.example.com"]}],
+        "rules": [{"host": "b1.example.com", "http": {"paths": [path]}}],
+    }
+    assert ingress["metadata"]["annotations"] == {
+        "nginx.ingress.kubernetes.io/ssl-passthrough": "true",
+        "haproxy.org/ssl-passthrough": "false",
+        "haproxy-ingress.github.io/ssl-passthrough": "true",
+        "external-dns/name": "b1",
+    }
+    assert ingress["metadata"]["labels"] == {"team": "payments", **broker_labels("demo")}
+    service = children["Service demo-external-1"]
+    assert service["spec"]["type"] == "ClusterIP"
+    assert "external-dns/name" not in service["metadata"].get("annotations", {})
+    to_begin_with = children["Ingress demo-external-bootstrap"]
+    assert to_begin_with["spec"]["rules"][0]["host"] == "kafka.example.com"
+    assert "external-dns/name" not in to_begin_with["metadata"]["annotations"]
+    unnamed = rendered(replace(spec, external=replace(routed, ingress_class="", bootstrap_host="")))
+    assert "ingressClassName" not in unnamed["Ingress demo-external-1"]["spec"]
+    assert "Ingress demo-external-bootstrap" not in unnamed
 
 
 def test_the_external_listener_has_its_certificate_without_log_in_too() -> None:

@@ -13,6 +13,7 @@ from barnabas_operator.certificates.authority import Authority, hosts_of, new_au
 from barnabas_operator.certificates.pem import certificates_of, first_certificate
 from barnabas_operator.kubernetes.kinds import (
     BROKER,
+    INGRESS,
     NETWORK_POLICY,
     SECRET,
     SERVICE,
@@ -485,6 +486,38 @@ GATEWAY = {
     "bootstrapHost": "kafka.example.com",
     "gateway": {"name": "edge"},
 }
+
+
+INGRESS_LISTENER = {
+    "type": "Ingress",
+    "advertisedHost": "b{id}.example.com",
+    "bootstrapHost": "kafka.example.com",
+}
+
+
+def test_a_listener_goes_from_a_gateway_to_an_ingress_and_back() -> None:
+    """SEC-87: what led to the brokers before is gone, what leads there now is whole."""
+    world = settled(security={"enabled": True}, listeners={"external": GATEWAY})
+    for wanted, other, kind, gone in (
+        (INGRESS_LISTENER, GATEWAY, INGRESS, TLS_ROUTE),
+        (GATEWAY, INGRESS_LISTENER, TLS_ROUTE, INGRESS),
+    ):
+        world.change({"spec": {"listeners": {"external": dict.fromkeys(other) | wanted}}})
+        asyncio.run(walk(world))
+        assert len(world.store.objects[kind]) == 4
+        assert not world.store.objects.get(gone)
+
+
+@pytest.mark.parametrize("listener", [GATEWAY, INGRESS_LISTENER])
+def test_a_route_that_is_not_wanted_any_more_goes(listener: dict[str, Any]) -> None:
+    """SEC-87: a host that leads nowhere is not kept."""
+    world = settled(security={"enabled": True}, listeners={"external": listener})
+    kind = INGRESS if listener is INGRESS_LISTENER else TLS_ROUTE
+    world.change({"spec": {"listeners": {"external": {"bootstrapHost": None}}}})
+    asyncio.run(walk(world))
+    assert sorted(name for _, name in world.store.objects[kind]) == [
+        f"demo-external-{node_id}" for node_id in range(3)
+    ]
 
 
 @pytest.mark.parametrize("is_api_there", [True, False])
