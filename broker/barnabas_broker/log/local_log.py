@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -33,12 +34,15 @@ from barnabas_broker.log.layout import (
 from barnabas_broker.log.log_reader import IndexCache
 from barnabas_broker.log.recovery.log_loader import LoadedLog
 from barnabas_broker.log.recovery.segment_recovery import load_checked_indexes, resume
+from barnabas_broker.log.retention import retention_warning
 from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_broker.log.segment_removal import SegmentRemoval
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.log.transaction_index import AbortedTransaction
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 _NEVER = 2**63 - 1
 
@@ -96,6 +100,7 @@ class LocalLog:
         self._staged_gap_end = 0
         #: Where the last gap ends that was followed and is not flushed, or 0.
         self.gap_end = loaded.gap_end
+        self._retention_warning: str | None = None
         self._is_following = False  # what is staged is a leader's: few will read it from here
         self._take_config(config)
         self._reset_active()
@@ -109,6 +114,13 @@ class LocalLog:
         self.config = config
         self._segment_bytes = config.segment_bytes
         self._interval_bytes = config.index_interval_bytes
+        if self.topic_partition.partition == 0:  # once for a topic
+            self._warn_of_retention(retention_warning(config))
+
+    def _warn_of_retention(self, warning: str | None) -> None:
+        if warning is not None and warning != self._retention_warning:
+            logger.warning("topic %s: %s", self.topic_partition.topic, warning)
+        self._retention_warning = warning
 
     @property
     def size_bytes(self) -> int:

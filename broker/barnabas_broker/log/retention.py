@@ -3,7 +3,7 @@
 The decision is pure (`plan_retention`). Not here: the removal (`partition_log`,
 `segment_removal`), and compaction (`log_cleaner`).
 
-Source: SEG-10 to SEG-12. Invariants: segments go oldest first and the first kept one
+Source: LOG-7, SEG-10 to SEG-12. Invariants: segments go oldest first and the first kept one
 stops the walk; nothing at or above the high watermark goes; an empty active segment stays.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from barnabas_broker.config.definitions import LONG_MAX
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.log.recovery.segment_recovery import read_largest_timestamp
 from barnabas_broker.log.segment import Segment
@@ -94,6 +95,33 @@ def plan_retention(
             break
         start_count += 1
     return RetentionPlan(time_count, size_count, start_count, has_future)
+
+
+def retention_warning(config: LogConfig) -> str | None:
+    """What is to be told of a retention that is shorter than the timestamps allowed (LOG-7).
+
+    A `message.timestamp.before.max.ms` without a limit, its default, would be told of every topic.
+    """
+    retention_ms = config.retention_ms
+    if (
+        not config.deletes_old_segments
+        or retention_ms < 0
+        or config.message_timestamp_type == "LogAppendTime"
+    ):
+        return None
+    before_ms = config.message_timestamp_before_max_ms
+    if retention_ms < before_ms < LONG_MAX:
+        return (
+            f"retention.ms={retention_ms} is less than message.timestamp.before.max.ms={before_ms}:"
+            " records that are taken may be deleted at once, and segments may be left often"
+        )
+    after_ms = config.message_timestamp_after_max_ms
+    if retention_ms < after_ms:
+        return (
+            f"retention.ms={retention_ms} is less than message.timestamp.after.max.ms={after_ms}:"
+            " records from a clock that is ahead are kept for longer than that"
+        )
+    return None
 
 
 def _below_high_watermark(

@@ -1,9 +1,16 @@
 """Which segments retention takes: the pure decision."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_broker.log.retention import RetainedSegment, RetentionLimits, plan_retention
+from barnabas_broker.log.retention import (
+    RetainedSegment,
+    RetentionLimits,
+    plan_retention,
+    retention_warning,
+)
+from tests.broker.log.log_fixtures import LogFixture, config
 
 
 def segments(*timestamps: int, size: int = 100) -> list[RetainedSegment]:
@@ -94,3 +101,39 @@ def test_reasons_add_up_and_leave_what_each_limit_protects(
         assert (
             first.end_offset > high_watermark or 2000 - first.largest_timestamp_ms <= retention_ms
         )
+
+
+def test_a_retention_shorter_than_allowed_timestamps_is_warned_of() -> None:
+    """LOG-7: by either bound; equal is long enough, and without a limit nothing is compared."""
+
+    def warning(**overrides: str) -> str:
+        keys = {name.replace("_", "."): value for name, value in overrides.items()}
+        return retention_warning(config({"retention.ms": "7200000", **keys})) or ""
+
+    before = {"message_timestamp_before_max_ms": "7200001"}
+    assert warning() == ""
+    assert "less than message.timestamp.before.max.ms=7200001" in warning(**before)
+    assert "less than message.timestamp.after.max.ms=3600000" in warning(retention_ms="3599999")
+    assert warning(message_timestamp_before_max_ms="7200000", retention_ms="7200000") == ""
+    assert warning(retention_ms="3600000") == ""
+    # No age ends these, and a broker's clock is never behind.
+    assert warning(**before, retention_ms="-1") == ""
+    assert warning(**before, cleanup_policy="compact") == ""
+    assert warning(**before, cleanup_policy="compact,delete") != ""
+    assert warning(**before, message_timestamp_type="LogAppendTime") == ""
+
+
+def test_a_log_warns_of_its_retention_when_settings_come(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """LOG-7: with the first settings and with others, not again with the same."""
+    short = {"retention.ms": "7200000", "message.timestamp.before.max.ms": "7200001"}
+    fixture = LogFixture(config(short))
+    (first,) = caplog.messages
+    assert first.startswith("topic topic: retention.ms=7200000 is less than ")
+    fixture.log.update_config(config({**short, "segment.bytes": "2000000"}))
+    assert len(caplog.messages) == 1
+    fixture.log.update_config(config())
+    assert len(caplog.messages) == 1
+    fixture.log.update_config(config(short))
+    assert caplog.messages == [first, first]
