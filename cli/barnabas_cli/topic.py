@@ -130,6 +130,7 @@ def create(
 ) -> None:
     """Create topics."""
     configs = setting_values(settings, "--config")
+    _warn_of_colliding_names(topics)
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         from barnabas_client.admin.values.topics import BROKER_DEFAULT, NewTopic
@@ -173,6 +174,16 @@ def create(
                 f"created {row['topic']} with {counted(row['partitions'], 'partition')},"
                 f" {counted(row['replicas'], 'replica')}"
             )
+
+
+def _warn_of_colliding_names(topics: tuple[str, ...]) -> None:
+    """Warn of signs that brokers take for the same, as Apache Kafka's tool does (TOP-17)."""
+    if any("." in topic or "_" in topic for topic in topics):
+        click.echo(
+            "Warning: brokers take '.' and '_' in names of topics for the same: beside a.b there"
+            " can be no a_b. Use one of the two, not both.",
+            err=True,
+        )
 
 
 @command.command("alter")

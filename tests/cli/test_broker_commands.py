@@ -210,6 +210,18 @@ def test_a_topic_s_life(cli: CommandLine, unique: Callable[[str], str]) -> None:
     assert cli.run("topic", "delete", name, "--if-exists", "-y").stdout == "nothing to delete\n"
 
 
+def test_creating_a_topic_warns_of_names_that_collide(
+    cli: CommandLine, unique: Callable[[str], str]
+) -> None:
+    """TOP-17: of either sign, and not in what programs read; of no other name."""
+    plain, dotted = unique("plain"), unique("with.dot")
+    assert cli.run("topic", "create", plain).stderr == ""
+    created = cli.run("topic", "create", dotted, "-o", "json")
+    assert json.loads(created.stdout)[0]["created"]
+    assert created.stderr.startswith("Warning: brokers take '.' and '_'")
+    assert "collides" in cli.error("topic", "create", dotted.replace(".", "_"))
+
+
 def test_what_is_made_anew_before_the_answer_is_not_deleted(
     bootstrap: str, cli: CommandLine, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
