@@ -11,7 +11,9 @@ import pytest
 
 from barnabas_broker.server import Server
 from barnabas_broker.share.persister import SharePartitionKey
+from barnabas_broker.share.share_session import SESSION_PARTITIONS_MAX
 from barnabas_protocol.errors import ErrorCode
+from barnabas_protocol.messages.share_fetch import ForgottenTopic
 from barnabas_protocol.records.record import decode_records
 from tests.broker.share_member import (
     ShareMember,
@@ -220,6 +222,40 @@ def test_share_sessions_are_bounded(tmp_path: Path) -> None:
         assert (await other.fetch(0, max_wait_ms=0)).error_code == ErrorCode.NONE
 
     in_bench(tmp_path, work, group_share_max_share_sessions="1")
+
+
+def test_a_request_names_no_more_partitions_than_a_session_has(tmp_path: Path) -> None:
+    """SHR-21: whatever its epoch is; to look at very many would hold up the loop."""
+
+    async def work(bench: Bench) -> None:
+        member = bench.member()
+        assert (await member.fetch(0, max_wait_ms=0)).error_code == ErrorCode.NONE
+        too_many = {index: [(0, 0, [ACCEPT])] for index in range(SESSION_PARTITIONS_MAX + 1)}
+        last = await member.fetch(acknowledge=too_many, session_epoch=-1)
+        assert last.error_code == ErrorCode.INVALID_REQUEST
+        forgotten = [ForgottenTopic(topic_id=bench.topic_id, partitions=[*too_many])]
+        refused = await member.fetch(forgotten_topics_data=forgotten, session_epoch=1)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert (await member.fetch(max_wait_ms=0)).error_code == ErrorCode.NONE
+
+    in_bench(tmp_path, work)
+
+
+@pytest.mark.parametrize("count", [1, 10_000])
+def test_very_many_acknowledgements_are_gathered_beside_the_loop(
+    tmp_path: Path, count: int
+) -> None:
+    async def work(bench: Bench) -> None:
+        member = bench.member()
+        await bench.append(1)
+        assert acquired_of(await member.fetch(0)) == [(0, 0, 1)]
+        before = bench.server.heavy_work.run_count
+        wrong = [(offset, offset, [ACCEPT]) for offset in range(1, count + 1)]
+        assert error_of(await member.acknowledge(*wrong)) == ErrorCode.INVALID_REQUEST
+        # The request is read there, too, and its response is written there.
+        assert bench.server.heavy_work.run_count - before == (0 if count == 1 else 3)
+
+    in_bench(tmp_path, work)
 
 
 @pytest.mark.parametrize("index", [1, 70_000])

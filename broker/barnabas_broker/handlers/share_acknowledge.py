@@ -13,6 +13,7 @@ from barnabas_broker.handlers.share_requests import (
     Leaders,
     acknowledgements_of,
     begin_acknowledgements,
+    check_partition_count,
     member_of,
     named_partitions,
     results_of,
@@ -44,6 +45,8 @@ async def handle(
     check_share_version(services)
     require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id or "")
     member, shares = member_of(request), services.share_partitions
+    check_partition_count(request.topics)
+    acknowledgements = await acknowledgements_of(services, in_flight, request.topics)
     named, session_epoch = named_partitions(request.topics), request.share_session_epoch
     if session_epoch == INITIAL_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
@@ -55,7 +58,7 @@ async def handle(
         services,
         in_flight,
         member,
-        acknowledgements_of(request.topics),
+        acknowledgements,
         unreadable_topics(services, in_flight, named),
         is_renew=request.is_renew_ack,
     )

@@ -21,6 +21,7 @@ from barnabas_broker.handlers.share_requests import (
     Leaders,
     acknowledgements_of,
     begin_acknowledgements,
+    check_partition_count,
     member_of,
     named_partitions,
     results_of,
@@ -60,7 +61,9 @@ async def handle(
     require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id or "")
     member = member_of(request)
     _check_renewal(request)
-    acknowledgements = acknowledgements_of(request.topics)
+    for topics in (request.topics, request.forgotten_topics_data):
+        check_partition_count(topics)
+    acknowledgements = await acknowledgements_of(services, in_flight, request.topics)
     session_epoch, shares = request.share_session_epoch, services.share_partitions
     if session_epoch == FINAL_EPOCH:
         shares.sessions.get(member)

@@ -12,11 +12,17 @@ from typing import Any, Final
 
 from barnabas_broker.handlers.authorization import refused_topics
 from barnabas_broker.handlers.current_leaders import CurrentLeaders, LeaderIdAndEpoch
+from barnabas_broker.handlers.request_limits import LOOP_BYTES_MAX
 from barnabas_broker.handlers.services import Services
+from barnabas_broker.network.heavy_work import ConnectionGoneError
 from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.share.record_states import AcknowledgementBatch
 from barnabas_broker.share.share_partitions import Outcome
-from barnabas_broker.share.share_session import MemberKey, SessionPartition
+from barnabas_broker.share.share_session import (
+    SESSION_PARTITIONS_MAX,
+    MemberKey,
+    SessionPartition,
+)
 from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition, Uuid
@@ -53,6 +59,18 @@ def member_of(request: Any) -> MemberKey:
     return MemberKey(group_id, member_id)
 
 
+def check_partition_count(topics: Sequence[Any]) -> None:
+    """Refuse a request that names more partitions than a session has, whatever it is to do.
+
+    Raises: KafkaError INVALID_REQUEST.
+    """
+    most = SESSION_PARTITIONS_MAX
+    if len(topics) > most or sum(len(topic.partitions) for topic in topics) > most:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"a share session of more than {most} partitions"
+        )
+
+
 def named_partitions(topics: Iterable[Any]) -> list[SessionPartition]:
     """Return the partitions that a request names, in its order, each once."""
     return list(
@@ -64,8 +82,22 @@ def named_partitions(topics: Iterable[Any]) -> list[SessionPartition]:
     )
 
 
-def acknowledgements_of(topics: Iterable[Any]) -> Acknowledgements:
-    """Return what a request acknowledges, by partition; of a repeated one what comes last."""
+async def acknowledgements_of(
+    services: Services, in_flight: InFlightRequest, topics: Iterable[Any]
+) -> Acknowledgements:
+    """Return what a request acknowledges, by partition; of a repeated one what comes last.
+
+    Raises: ConnectionGoneError.
+    """
+    if len(in_flight.frame) <= LOOP_BYTES_MAX:
+        return _acknowledgements_of(topics)
+    found = await services.heavy_work.run(in_flight, _acknowledgements_of, topics)
+    if in_flight.session.is_closed:
+        raise ConnectionGoneError
+    return found
+
+
+def _acknowledgements_of(topics: Iterable[Any]) -> Acknowledgements:
     return {
         SessionPartition(topic.topic_id, partition.partition_index): [
             AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
