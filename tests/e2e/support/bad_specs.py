@@ -177,7 +177,7 @@ _LISTENERS = (
     BadSpec(
         name="one port for two listeners",
         spec=_external(nodePortBase=31990, port=9092),
-        told="9091, 9092 and 9644 are the brokers' other ports",
+        told="9090 to 9093, 9097 and 9644 are the brokers' other ports",
     ),
     BadSpec(
         name="a node port that somebody else has",
