@@ -94,6 +94,39 @@ def test_undeclared_topics_are_listed_on_request_and_never_acted_on(
     asyncio.run(run())
 
 
+def test_a_topic_that_was_only_shown_does_not_go_with_what_declares_it_later(
+    tmp_path: Path, real_or_fake: World
+) -> None:
+    """Taking the label off makes a declaration of it, and not the operator's own topic."""
+
+    async def run() -> None:
+        async with (
+            operator_world(tmp_path, real_or_fake) as world,
+            running_broker(tmp_path / "data") as broker,
+            Admin(bootstrap_of(broker)) as admin,
+            world.operator(resync_seconds=0.5),
+        ):
+            (await admin.topics.create([NewTopic(name="filled", partition_count=1)])).unwrap()
+            await world.put_broker(bootstrap_of(broker), **{"barnabas.dev/discover-topics": "*"})
+            await world.until_condition("filled", "True", "Discovered")
+            declared = {
+                "metadata": {"labels": {"barnabas.dev/discovered": None}},
+                "spec": {"deletionPolicy": "Delete"},
+            }
+            await world.change_topic("filled", declared)
+            await world.until_condition("filled", "True", "AsDeclared")
+            await world.delete_topic("filled")
+
+            async def is_told() -> bool:
+                events = await world.api.list(EVENT, namespace=world.namespace)
+                return "TopicKept" in [event["reason"] for event in events]
+
+            await until(is_told)
+            assert [one.name for one in await admin.topics.list()] == ["filled"]
+
+    asyncio.run(run())
+
+
 def test_a_broker_may_say_which_namespaces_it_takes(tmp_path: Path, real_or_fake: World) -> None:
     """operator.md 3, pain 11: applications have their topics in their own namespaces."""
 

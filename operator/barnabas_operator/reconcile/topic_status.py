@@ -185,8 +185,9 @@ def _origin(facts: TopicFacts, topic: ObservedTopic, old: Mapping[str, Any]) -> 
     if facts.is_made or (known is None and old.get("origin") == MADE):
         return MADE
     if known is not None and known == topic.topic_id:
-        # Statuses of earlier releases have no origin, and keep none.
-        origin = old.get("origin")
+        # Statuses of earlier releases have no origin, and keep none; but what only showed a topic
+        # never made it, and may be a declaration soon.
+        origin = old.get("origin", ADOPTED if facts.spec.is_discovered else None)
         return None if origin is None else str(origin)
     return ADOPTED
 
@@ -195,7 +196,7 @@ def _of_topic(facts: TopicFacts, topic: ObservedTopic, old: Mapping[str, Any]) -
     """The columns, and more of what is."""
     fields: dict[str, Any] = {
         "topicId": topic.topic_id or None,
-        "origin": None if facts.spec.is_discovered else _origin(facts, topic, old),
+        "origin": _origin(facts, topic, old),
         "partitions": topic.partitions,
         "replicas": topic.replicas,
         "leaders": f"{topic.partitions - topic.leaderless}/{topic.partitions}",

@@ -127,6 +127,15 @@ def test_each_fact_has_its_conditions(
     assert all(one["observedGeneration"] == 4 for one in status["conditions"])
 
 
+@pytest.mark.parametrize("old", [None, {"topicId": "id"}])
+def test_a_topic_that_was_only_shown_was_there_before(old: dict[str, Any] | None) -> None:
+    """Else it would go with its resource as soon as somebody has taken the label off; statuses of
+    earlier releases did not say it.
+    """
+    shown = replace(FACTS, spec=replace(SPEC, is_discovered=True))
+    assert status_of(shown, old)["origin"] == "Adopted"
+
+
 def test_who_lost_a_conflict_shows_no_numbers_of_a_topic_that_is_not_its_own() -> None:
     status = status_of(replace(FACTS, findings=[finding(Reason.CONFLICT)]))
     assert set(status) == {"observedGeneration", "topicName", "conditions"}
