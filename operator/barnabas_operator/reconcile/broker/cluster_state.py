@@ -44,9 +44,16 @@ class PartitionView:
         return len(self.replicas) <= self.in_sync_min
 
     @property
+    def is_down_to_one(self) -> bool:
+        """Whether one replica is in sync, and others could be."""
+        return len(self.in_sync) == 1 < len(self.replicas)
+
+    @property
     def is_at_limit(self) -> bool:
         """Whether it may not lose another replica that is in sync."""
-        return not self.is_unguarded and len(self.in_sync) <= self.in_sync_min
+        if self.is_unguarded:
+            return self.is_down_to_one
+        return len(self.in_sync) <= self.in_sync_min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """Whether a broker may be taken away now: what each of its partitions could afford. Pure.
 
 For every partition with a replica on the broker: one whose factor is not above min.insync.replicas
-is ignored, since no wait would help, and is named in a warning; with fewer in sync than needed the
-answer is no, even where this replica is not among them, for it may be the first to catch up; with
-just enough in sync it is no where this replica is among them; else yes.
+is ignored, since no wait would help, and is named in a warning, but that the last of its replicas
+that is in sync stays while there are others to catch up; with fewer in sync than needed the answer
+is no, even where this replica is not among them, for it may be the first to catch up; with just
+enough in sync it is no where this replica is among them; else yes.
 
 The metadata log has a gate of its own (`members_gate`); `hindrance` asks both.
 """
@@ -68,7 +69,7 @@ def named(partitions: Iterable[PartitionView]) -> str:
 
 def _can_spare(partition: PartitionView, node_id: int) -> bool:
     if partition.is_unguarded:
-        return True
+        return not (partition.is_down_to_one and node_id in partition.in_sync)
     count = len(partition.in_sync)
     if count < partition.in_sync_min:
         return False

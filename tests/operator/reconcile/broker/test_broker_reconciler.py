@@ -175,6 +175,32 @@ def test_partitions_without_a_spare_replica_hold_up_nothing_and_are_named() -> N
     assert "logs-0" in world.condition("Warning")["message"]
 
 
+def test_the_last_replica_in_sync_is_waited_for_where_no_broker_could_be_spared() -> None:
+    """A topic of two replicas in a cluster of three, one of which has not caught up since a crash:
+    the other one's restart took all of it away.
+    """
+    world = settled()
+    world.add_topic("pair", [0, 1])
+    pair = world.partitions[-1]
+    pair.in_sync, pair.slow = {1}, {0}
+    world.store.update(
+        POD,
+        NAMESPACE,
+        f"{NAME}-1",
+        lambda old: merge_patched(
+            old, {"metadata": {"annotations": {"barnabas.dev/restart": "now"}}}
+        ),
+    )
+    for _ in range(20):
+        asyncio.run(world.reconcile())
+        world.tick()
+    assert world.restarted == []
+    assert world.status["plan"]["waitingOn"] == "broker 1: pair-0 cannot spare it"
+    pair.slow = set()
+    asyncio.run(world.settle())
+    assert world.restarted == [1]
+
+
 def test_on_approval_nothing_restarts_before_the_plan_is_approved() -> None:
     """operator.md 8.6: status.plan lists restarts and reasons; approve by its hash."""
     world = settled(updatePolicy="OnApproval")

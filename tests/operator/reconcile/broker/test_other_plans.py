@@ -316,7 +316,7 @@ def test_nothing_about_settings_is_decided_while_no_broker_answers() -> None:
 
 @pytest.mark.parametrize(
     ("in_sync", "in_sync_min", "allowed"),
-    [([0, 1, 2], 2, 1), ([0, 1], 2, 0), ([0], 2, 0), ([0, 1, 2], 3, 1)],
+    [([0, 1, 2], 2, 1), ([0, 1], 2, 0), ([0], 2, 0), ([0, 1, 2], 3, 1), ([0], 3, 0)],
 )
 def test_evictions_are_allowed_by_how_many_are_in_sync(
     in_sync: list[int], in_sync_min: int, allowed: int
