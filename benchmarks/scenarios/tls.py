@@ -1,11 +1,16 @@
-"""What does TLS cost: a producer by TLS, beside the same without, in one broker?
+"""What does TLS cost: a producer by TLS, beside the same without, in one broker; and a handshake?
 
 Kafka's performance tools by TLS 1.3 with a server certificate of ECDSA P-256 (PEM on both sides),
-then plainly on another listener of the same broker; the median of several runs counts.
+then plainly on another listener of the same broker; the median of several runs counts. Handshakes
+are whole ones, by threads of this process that ask for nothing else.
 """
 
 from __future__ import annotations
 
+import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +21,17 @@ from tests.support.processes import free_port
 from tests.support.tls_files import TlsFiles
 
 _GIBIBYTE = 1 << 30
+_CLIENTS = 8
 
 FIGURES = [
     Figure(name="records/s", unit="1/s", is_lower_better=False, goal_ratio=1.0),
     Figure(name="broker CPU per GiB", unit="s", is_lower_better=True, goal_ratio=0.8),
     Figure(name="CPU, times plain", unit="", is_lower_better=True),
+]
+
+HANDSHAKE_FIGURES = [
+    Figure(name="handshakes/s", unit="1/s", is_lower_better=False, goal_ratio=1.0),
+    Figure(name="broker CPU per handshake", unit="µs", is_lower_better=True, goal_ratio=0.8),
 ]
 
 
@@ -77,15 +88,59 @@ def measure(trial: Trial, *, record_bytes: int, full: int) -> dict[str, float]:
     return medians(runs)
 
 
+def measure_handshakes(trial: Trial) -> dict[str, float]:
+    """Connections by TLS 1.3 that are closed after the handshake, none by a session of before."""
+    count = trial.size(4_000, 400)
+    broker = trial.new_broker()
+    secure(broker, trial.directory / "tls")
+    host, _, port = broker.properties["listeners"].rpartition(",SSL://")[2].partition(":")
+    context = ssl.create_default_context(cafile=trial.directory / "tls" / "authority.pem")
+
+    def shake(_: int) -> None:
+        with (
+            socket.create_connection((host, int(port)), timeout=60) as connection,
+            context.wrap_socket(connection, server_hostname=host) as secured,
+        ):
+            assert secured.version() == "TLSv1.3"
+
+    runs = []
+    try:
+        broker.start()
+        wait_until_answering(broker)
+        with ThreadPoolExecutor(_CLIENTS) as threads:
+            list(threads.map(shake, range(count)))  # Java compiles what it runs often
+            for _ in range(trial.repeat_count):
+                began, before = time.monotonic(), broker.cpu_seconds()
+                list(threads.map(shake, range(count)))
+                seconds, used = time.monotonic() - began, broker.cpu_seconds() - before
+                runs.append(
+                    {
+                        "handshakes/s": count / seconds,
+                        "broker CPU per handshake": used / count * 1e6,
+                    }
+                )
+    finally:
+        end(broker)
+    return medians(runs)
+
+
 SCENARIOS = [
     Scenario(
-        name=f"tls-produce-{name}",
-        question=f"Produce {words} records by TLS, acks=all",
-        figures=FIGURES,
-        measure=partial(measure, record_bytes=record_bytes, full=full),
-    )
-    for name, words, record_bytes, full in (
-        ("1k", "1 KiB", 1024, 1_000_000),
-        ("100b", "100 B", 100, 3_000_000),
-    )
+        name="tls-handshakes",
+        question="Connections by TLS, one after the other",
+        figures=HANDSHAKE_FIGURES,
+        measure=measure_handshakes,
+    ),
+    *(
+        Scenario(
+            name=f"tls-produce-{name}",
+            question=f"Produce {words} records by TLS, acks=all",
+            figures=FIGURES,
+            measure=partial(measure, record_bytes=record_bytes, full=full),
+        )
+        for name, words, record_bytes, full in (
+            ("1k", "1 KiB", 1024, 1_000_000),
+            ("100b", "100 B", 100, 3_000_000),
+        )
+    ),
 ]
