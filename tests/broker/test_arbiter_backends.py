@@ -117,6 +117,29 @@ def test_broker_waits_for_the_store_before_it_serves(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_start_has_a_deadline(tmp_path: Path) -> None:
+    """BOOT-12: whatever it waits for, and what was begun is stopped; a start in time goes on."""
+
+    async def run() -> None:
+        async with (
+            FakeApiServer() as api,
+            FaultyGateway(api.address, lambda *_: False, (409, {})) as gateway,
+        ):
+            limit = {"server.max.startup.time.ms": "300"}
+            gateway.is_away = True
+            server = broker_on(tmp_path, **properties_for(gateway.address), **limit)
+            with pytest.raises(TimeoutError, match=r"longer than server\.max\.startup\.time\.ms"):
+                await server.start()
+            assert server.state is BrokerState.NOT_RUNNING
+            gateway.is_away = False
+            limit = {"server.max.startup.time.ms": "60000"}
+            server = broker_on(tmp_path, **properties_for(gateway.address), **limit)
+            await server.start()
+            await server.stop()
+
+    asyncio.run(run())
+
+
 def made(properties: Mapping[str, str], environment: Mapping[str, str] | None = None) -> Arbiter:
     disk = SimulatedDisk()
     disk.make_directories("pod")

@@ -14,6 +14,7 @@ from barnabas_broker.config.definitions import (
     INT,
     LIST,
     LONG,
+    LONG_MAX,
     PER_BROKER,
     STRING,
     BrokerSetting,
@@ -42,6 +43,14 @@ LIVENESS: Final = (
         "60000",
         "A broker that could not register for this long after its start gives up and exits.",
         1,
+    ),
+    _S(
+        "server.max.startup.time.ms",
+        LONG,
+        str(LONG_MAX),
+        "A broker that does not serve this long after its start stops and exits, whatever it waits "
+        "for; work of the disk that has begun is waited for.",
+        0,
     ),
     _S(
         "controlled.shutdown.enable",

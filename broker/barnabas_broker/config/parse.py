@@ -252,6 +252,7 @@ class BrokerConfig:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
+    server_max_startup_time_ms: int
     controlled_shutdown_enable: bool
     inter_broker_listener_name: str
     barnabas_other_broker_listeners: tuple[str, ...]

@@ -18,7 +18,7 @@ from barnabas_broker.admin.broker_status import status_of
 from barnabas_broker.admin.deferred_admin_server import DeferredAdminServer
 from barnabas_broker.arbiter.arbiter import Arbiter
 from barnabas_broker.config.admin_settings import ADMIN_LISTENER
-from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.definitions import LONG_MAX, ConfigError
 from barnabas_broker.config.dynamic import DynamicConfig
 from barnabas_broker.config.listener_properties import split_listener_key
 from barnabas_broker.config.parse import BrokerConfig
@@ -158,13 +158,13 @@ class Server:
     async def start(self) -> None:
         """Return when requests are being processed.
 
-        Raises: what the failing part raised, or failed with beside the start, after what was
-        started has been stopped.
+        Raises: what the failing part raised, or failed with beside the start, or TimeoutError once
+        server.max.startup.time.ms are over (BOOT-12), after what was started has been stopped.
         """
         self.state = move(self.state, BrokerState.STARTING)
         self._starting = asyncio.create_task(self._start(), name="start")
         try:
-            await self._starting
+            await self._until_started(self._starting)
         except BaseException as error:
             await self.stop()
             task = asyncio.current_task()
@@ -176,6 +176,19 @@ class Server:
         if self._admin is not None:
             self._admin.start()
         logger.info("broker %d serves clients", self.logs.node_id)
+
+    async def _until_started(self, starting: asyncio.Task[None]) -> None:
+        """Return when the start is done. Raises: what it raises; TimeoutError at its deadline."""
+        limit_ms = self.config.server_max_startup_time_ms
+        try:
+            async with asyncio.timeout(None if limit_ms == LONG_MAX else limit_ms / 1000) as limit:
+                await starting
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError(
+                    f"the start took longer than server.max.startup.time.ms ({limit_ms} ms)"
+                ) from error
+            raise
 
     async def _start(self) -> None:
         await self._open_files()

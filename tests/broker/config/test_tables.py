@@ -85,6 +85,7 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "group.consumer.min.assignment.interval.ms"),
         ("broker", "group.consumer.regex.refresh.interval.ms"),
         # Internal in Kafka.
+        ("broker", "server.max.startup.time.ms"),
         ("broker", "producer.id.expiration.check.interval.ms"),
         ("broker", "share.coordinator.cold.partition.snapshot.interval.ms"),
         ("broker", "share.coordinator.state.topic.prune.interval.ms"),
