@@ -98,7 +98,7 @@ def not_ours(children: Iterable[Child]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A child that the API server did not take."""
+    """A child that the API server did not take, or a claim that it lets not grow."""
 
     kind: str
     error: KubernetesError
@@ -178,21 +178,15 @@ class BrokerApplier:
         observed: Observed,
         plan: BrokerPlan,
         refusals: Sequence[Refusal] = (),
-    ) -> None:
-        """Volumes, gates and restarts. Raises: KubernetesError.
+    ) -> tuple[Refusal, ...]:
+        """Volumes, gates and restarts; returns the volumes that were refused more.
 
         While a child is refused no broker that serves is restarted, because it may lack what was
         refused. Those that cannot start go on being replaced, unless the StatefulSet or the
-        ConfigMap is refused.
+        ConfigMap is refused. For volumes that may not grow nothing else waits. Raises:
+        KubernetesError.
         """
-        for step in plan.storage.expansions:
-            await self._api.patch(
-                PERSISTENT_VOLUME_CLAIM,
-                spec.namespace,
-                step.claim,
-                {"spec": {"resources": {"requests": {"storage": step.size}}}},
-                uid=step.uid,
-            )
+        too_small = await self._expand(spec, plan)
         for ungate in plan.ungated:
             pod = names.pod(spec.name, ungate.node_id)
             gates = {"spec": {"schedulingGates": None}}
@@ -223,6 +217,25 @@ class BrokerApplier:
             restarts = plan.roll.restarts
             chosen = [one for one in restarts if one.is_stuck] if refused else restarts
             await self._restart(broker, spec, observed, chosen)
+        return too_small
+
+    async def _expand(self, spec: BrokerSpec, plan: BrokerPlan) -> tuple[Refusal, ...]:
+        """Ask for larger volumes. Raises: KubernetesError if nobody answers."""
+        refusals = []
+        for step in plan.storage.expansions:
+            try:
+                await self._api.patch(
+                    PERSISTENT_VOLUME_CLAIM,
+                    spec.namespace,
+                    step.claim,
+                    {"spec": {"resources": {"requests": {"storage": step.size}}}},
+                    uid=step.uid,
+                )
+            except KubernetesError as error:
+                if not error.code:
+                    raise
+                refusals.append(Refusal(kind=PERSISTENT_VOLUME_CLAIM.kind, error=error))
+        return tuple(refusals)
 
     async def _apply(self, child: Child) -> None:
         if child.error is not None:

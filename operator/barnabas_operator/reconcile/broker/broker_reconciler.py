@@ -194,7 +194,7 @@ class BrokerReconciler:
         """
         try:
             refusals = await self._applier.apply_children(spec, observed, plan, children)
-            await self._applier.apply_steps(broker, spec, observed, plan, refusals)
+            refusals += await self._applier.apply_steps(broker, spec, observed, plan, refusals)
         except KubernetesError as error:
             self._note_refusal(key, error)
             raise

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 from barnabas_operator.kubernetes.api import ForbiddenError, KubernetesError, Object
-from barnabas_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
+from barnabas_operator.kubernetes.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET, Kind
 from tests.operator.reconcile.broker.broker_world import (
     BROKEN_IMAGE,
     NAME,
@@ -163,6 +164,41 @@ def test_brokers_that_stop_are_named_while_they_do() -> None:
     asyncio.run(world.reconcile())
     asyncio.run(world.reconcile())
     assert world.condition("Ready")["message"] == "brokers 0, 1, 2 stop"
+
+
+def test_a_claim_that_may_not_grow_keeps_nothing_else_waiting() -> None:
+    """A quota, or volumes of no class, refused a larger size: pods with a wrong image stayed as
+    they were, and no setting changed, as long as the size was declared.
+    """
+    world = settled()
+    world.is_available = False
+    accept, refused = world.api.patch, "exceeded quota: requests.storage"
+
+    async def patch(kind: Kind, *where: Any, **how: Any) -> Object:
+        if kind is PERSISTENT_VOLUME_CLAIM and "spec" in where[2]:
+            raise ForbiddenError(refused, code=403)
+        return await accept(kind, *where, **how)
+
+    def run_refused(ticks: int) -> None:
+        for _ in range(ticks):
+            with contextlib.suppress(KubernetesError):
+                asyncio.run(world.reconcile())
+            world.tick()
+
+    world.change({"spec": {"image": BROKEN_IMAGE}})
+    run_refused(20)
+    assert len(world.ready_ids()) == 2
+    world.api.patch = patch  # type: ignore[method-assign]
+    config = {"log.retention.ms": "5"}
+    world.change({"spec": {"image": "good:1", "storage": {"size": "20Gi"}, "config": config}})
+    run_refused(40)
+    assert world.ready_ids() == {0, 1, 2}
+    assert world.overrides == config
+    assert world.condition("Ready")["status"] == "False"
+    assert refused in world.condition("Ready")["message"]
+    world.change({"spec": {"storage": {"size": "10Gi"}}})
+    run_refused(40)
+    assert world.condition("Ready")["status"] == "True"
 
 
 def test_a_stateful_set_that_was_lowered_by_hand_leaves_no_broker_with_partitions_behind() -> None:
