@@ -54,8 +54,9 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
             if body.get("kind") == "undo":
                 body = _undo_request(plans, body, context.holder(request))
             change = await _asked(viewer, body, now_ms)
+            cluster_id = (await viewer.admin.cluster.describe()).cluster_id
             draft = await _as_declared(context, change, await _drafted(viewer, change))
-            plan = await plans.keep(change, draft, context.holder(request))
+            plan = await plans.keep(change, draft, context.holder(request), cluster_id)
         except ChangeRequestError as error:
             raise ApiError(400, "BAD_REQUEST", str(error)) from None
         told = plan.as_data(expires_ms=now_ms + PLAN_MS)

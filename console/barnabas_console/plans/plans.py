@@ -1,9 +1,9 @@
 """The plans of a console: drafts that wait for a yes, and the undo files of those carried out.
 
 Invariants: a plan is carried out at most once, by the principal that drew it up, with the hash of
-what was shown and the name typed where one is wanted, and only while the cluster is as it was
-(CON-120). Plans, their rows and undo files are bounded, of one holder and in all; the oldest make
-room, a holder's own first, so that nobody loses his by what others do.
+what was shown and the name typed where one is wanted, and only while the cluster is the same and as
+it was (CON-120). Plans, their rows and undo files are bounded, of one holder and in all; the oldest
+make room, a holder's own first, so that nobody loses his by what others do.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Plan:
     change_count: int
     until_ms: int
     """By the monotonic clock."""
+    cluster_id: str | None
+    """That of the cluster which it was drawn up for; None where brokers have none."""
 
     def as_data(self, *, expires_ms: int) -> dict[str, Any]:
         """What the page shows, but for the rows."""
@@ -105,7 +107,9 @@ class Plans:
         self._plans: dict[str, Plan] = {}
         self._undo_files: list[UndoFile] = []
 
-    async def keep(self, change: Change, draft: Draft, holder: str) -> Plan:
+    async def keep(
+        self, change: Change, draft: Draft, holder: str, cluster_id: str | None = None
+    ) -> Plan:
         """Keep a draft until somebody says yes. Raises: ChangeRequestError for one too large."""
         if len(draft.rows) > PLAN_ROWS_MAX:
             raise ChangeRequestError(
@@ -122,6 +126,7 @@ class Plans:
             hash=told_hash,
             change_count=change_count,
             until_ms=self._clock.monotonic_ms() + PLAN_MS,
+            cluster_id=cluster_id,
         )
         self._plans[plan.id] = plan
         return plan
@@ -143,6 +148,10 @@ class Plans:
         if plan.draft.refusal is not None:
             raise MovedError(plan.draft.refusal)
         del self._plans[plan_id]  # before the next turn of the loop, so that one request has it
+        if plan.cluster_id is not None:
+            now = (await admin.cluster.describe()).cluster_id
+            if now != plan.cluster_id:
+                raise MovedError(f"the brokers are of another cluster now: {now}")
         await plan.change.check(admin, plan.draft)
         return plan
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,32 @@ def test_a_reset_shows_what_it_does_and_brings_it_back(tmp_path: Path) -> None:
             acts = (await told(one.console, "/timeline?group=billing&kind=act"))["rows"]
             assert [row["subject"] for row in acts] == ["Reset the offsets of billing"] * 2
             assert {row["words"] for row in acts} == {"by User:ANONYMOUS: 1 done"}
+
+    asyncio.run(run())
+
+
+def test_a_plan_is_for_the_cluster_that_it_was_drawn_up_for(tmp_path: Path) -> None:
+    """Of a cluster that was made anew behind the address, nothing that was shown need be so."""
+    quotas = {"producer_byte_rate": 1000}
+    wanted = {"kind": "change-quotas", "entity": {"user": "alice"}, "quotas": quotas}
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+
+    async def run() -> None:
+        async with AsyncExitStack() as consoles:
+            async with running_broker(tmp_path / "old") as broker:
+                bootstrap = f"127.0.0.1:{broker.port}"
+                console = await consoles.enter_async_context(running_console(bootstrap))
+                async with console.post("/api/v1/plans", json=wanted, headers=OWN) as response:
+                    plan = await response.json()
+            listeners = f"PLAINTEXT://{bootstrap}"
+            async with running_broker(tmp_path / "new", listeners=listeners):
+                path, body = f"/api/v1/plans/{plan['id']}/apply", {"hash": plan["hash"]}
+                async with console.post(path, json=body, headers=OWN) as response:
+                    told_error = await response.json()
+                    assert (response.status, told_error["error"]) == (409, "MOVED"), told_error
+                async with Admin(bootstrap) as admin:
+                    assert await admin.quotas.list() == {}
 
     asyncio.run(run())
 
