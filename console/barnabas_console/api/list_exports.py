@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from barnabas_console.api.event_stream import SEND_SECONDS_MAX
 from barnabas_console.api.groups import group_page
 from barnabas_console.api.list_query import ListQuery
 from barnabas_console.api.responses import ApiError
@@ -26,7 +27,6 @@ from barnabas_console.records.export_lines import CONTENT_TYPES, csv_line
 #: More topics or groups than that a cluster has not.
 ROWS_MAX: Final = 1_000_000
 _ROWS_PER_PART: Final = 100
-_SEND_SECONDS: Final = 30
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -96,7 +96,7 @@ async def _sent(
     try:
         for part in lines(how, rows):
             await slices.pause_if_due()  # to send waits for nobody while the browser reads
-            async with asyncio.timeout(_SEND_SECONDS):
+            async with asyncio.timeout(SEND_SECONDS_MAX):
                 await response.write(part)
         await response.write_eof()
     except (TimeoutError, ConnectionResetError):

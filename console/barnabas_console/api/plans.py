@@ -240,5 +240,9 @@ async def _told(
             "end", {"done": done, "failed": failed, "undo": told, "undo_command": command}
         )
         return await events.end()
+    except (TimeoutError, ConnectionResetError):
+        # Nobody reads; what has begun goes on.
+        events.let_go()
+        return events.response
     finally:
         await asyncio.shield(work)

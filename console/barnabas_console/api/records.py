@@ -16,14 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
 
 from barnabas_client.errors import BarnabasError
-from barnabas_console.api.event_stream import EventStream
+from barnabas_console.api.event_stream import SEND_SECONDS_MAX, EventStream
 from barnabas_console.api.request_body import json_object
 from barnabas_console.api.responses import ApiError, json_response, of_client
 from barnabas_console.api.route_kinds import download, needs, reads, stream
@@ -60,8 +60,6 @@ EXPORT_RECORDS_MAX: Final = 10_000_000
 _EXPORT_LIMITS: Final = {"records": 1 << 40, "size_bytes": 1 << 50, "time_ms": 24 * 3_600_000}
 _PROGRESS_MS: Final = 500
 _LIMIT_DIGITS_MAX: Final = 9
-# A browser that does not read for so long is let go.
-_SEND_SECONDS: Final = 30
 _reads_topic = needs(AclOperation.READ, AclResourceType.TOPIC, "topic")
 
 
@@ -170,7 +168,7 @@ class _RecordsApi:
                     def ended(count: int) -> None:
                         self._audit(request, "scan ended", choices, count=count)
 
-                    async with _streaming(request, events):
+                    async with _streaming(events):
                         await self._send_scan(events, first, rounds, ended)
                 return await _ended(events)
 
@@ -187,15 +185,15 @@ class _RecordsApi:
         try:
             while True:
                 for view in progress.found:
-                    await _send(events, "record", await worked_on(view, RecordView.row))
+                    await events.send("record", await worked_on(view, RecordView.row))
                     await slices.pause_if_due()
                 now_ms = self._desk.clock.monotonic_ms()
                 if progress.end is not None:
-                    await _send(events, "end", _scan_end(progress))
+                    await events.send("end", _scan_end(progress))
                     return
                 if now_ms - told_ms >= _PROGRESS_MS:
                     told_ms = now_ms
-                    await _send(events, "progress", _scan_progress(progress))
+                    await events.send("progress", _scan_progress(progress))
                 progress = await anext(rounds)
         finally:
             ended(progress.found_count)
@@ -224,8 +222,8 @@ class _RecordsApi:
                 count = 0
                 slices = LoopSlices(self._desk.clock)
                 try:
-                    async with _streaming(request, events), aclosing(follower.parts()) as parts:
-                        await _send(events, "progress", _tail_progress(TailPart()))
+                    async with _streaming(events), aclosing(follower.parts()) as parts:
+                        await events.send("progress", _tail_progress(TailPart()))
                         async for part in parts:
                             count += len(part.rows)
                             await _send_part(events, part, slices)
@@ -382,7 +380,7 @@ def _refusals() -> Any:
 
 
 @asynccontextmanager
-async def _streaming(request: web.Request, events: EventStream) -> AsyncIterator[None]:
+async def _streaming(events: EventStream) -> AsyncIterator[None]:
     """Begin a stream; what fails from then on is an event of it, or its end."""
     await events.begin()
     try:
@@ -390,36 +388,32 @@ async def _streaming(request: web.Request, events: EventStream) -> AsyncIterator
     except BarnabasError as error:
         told = of_client(error)
         data = {"error": told.error, "message": told.message, "hint": told.hint}
-        await _send(events, "error", data)
+        await events.send("error", data)
     except (TimeoutError, ConnectionResetError):
         # Nobody reads: there is nothing to be said to them.
-        if request.transport is not None:
-            request.transport.abort()
+        events.let_go()
 
 
 async def _ended(events: EventStream) -> web.StreamResponse:
-    with suppress(ConnectionResetError):
+    try:
         await events.end()
+    except (TimeoutError, ConnectionResetError):
+        events.let_go()
     return events.response
 
 
 async def _written(response: web.StreamResponse, data: bytes) -> None:
-    async with asyncio.timeout(_SEND_SECONDS):
+    async with asyncio.timeout(SEND_SECONDS_MAX):
         await response.write(data)
 
 
 async def _send_part(events: EventStream, part: TailPart, slices: LoopSlices) -> None:
     for view in part.rows:
-        await _send(events, "record", await worked_on(view, RecordView.row))
+        await events.send("record", await worked_on(view, RecordView.row))
         await slices.pause_if_due()  # to send waits for nobody while the browser reads
-    await _send(events, "progress", _tail_progress(part))
+    await events.send("progress", _tail_progress(part))
     if part.problem is not None:
-        await _send(events, "end", {"message": part.problem})
-
-
-async def _send(events: EventStream, name: str, data: Any) -> None:
-    async with asyncio.timeout(_SEND_SECONDS):
-        await events.send(name, data)
+        await events.send("end", {"message": part.problem})
 
 
 async def _with_locks(viewer: Viewer, letters: list[Letter]) -> list[Letter]:

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from barnabas_console.api import event_stream
 from barnabas_console.api.event_stream import EventStream
 
 CHUNK = "x" * 10_000
@@ -67,5 +68,36 @@ def test_events_are_lines_whatever_they_say(name: str) -> None:
             body = await response.read()
             assert body.count(b"\n\n") == 1
             assert body.startswith(f"event: {name}\ndata: ".encode())
+
+    asyncio.run(run())
+
+
+def test_a_browser_that_does_not_read_is_waited_for_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CON-161: of the hundred streams that there are, none is held for ever."""
+    monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.2)
+    ended = asyncio.Event()
+
+    async def flood(request: web.Request) -> web.StreamResponse:
+        stream = EventStream(request)
+        await stream.begin()
+        try:
+            while True:
+                await stream.send("record", CHUNK)
+        except TimeoutError:
+            stream.let_go()
+            ended.set()
+        return stream.response
+
+    async def run() -> None:
+        app = web.Application()
+        app.router.add_get("/", flood)
+        async with TestClient(TestServer(app)) as client:
+            response = await client.get("/")
+            async with asyncio.timeout(20):
+                await ended.wait()
+            with pytest.raises(ClientPayloadError):
+                await response.read()
 
     asyncio.run(run())

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.producer.producer import Producer
+from barnabas_console.api import event_stream
 from barnabas_console.plans.change import ItemResult
 from barnabas_console.plans.group_changes import ResetOffsets
+from barnabas_console.security.gate import STREAMS_OF_BROWSER_MAX
 from barnabas_protocol.ids import TopicPartition
 from tests.support.console_server import OWN, running_console, told
-from tests.support.in_process_broker import running_broker
+from tests.support.in_process_broker import eventually, running_broker
 
 PLACE = TopicPartition("orders", 0)
 
@@ -242,6 +244,38 @@ def test_a_plan_is_carried_out_once(tmp_path: Path) -> None:
                     return response.status
 
             assert sorted(await asyncio.gather(*(apply() for _ in range(5)))) == [200, *[404] * 4]
+
+    asyncio.run(run())
+
+
+def test_a_browser_that_does_not_read_what_is_done_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-160: its streams were never free again, and those of all browsers are a hundred."""
+
+    async def much(*_: object) -> AsyncIterator[ItemResult]:
+        for _number in range(2_000):
+            yield ItemResult(item="x" * 10_000)
+
+    monkeypatch.setattr(ResetOffsets, "carry_out", much)
+    monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.2)
+    headers = {**OWN, "X-Barnabas-Browser": "one"}
+
+    async def run() -> None:
+        async with world(tmp_path) as one:
+
+            async def apply(plan_id: str, told_hash: str = "") -> ClientResponse:
+                path = f"/api/v1/plans/{plan_id}/apply"
+                return await one.console.post(path, json={"hash": told_hash}, headers=headers)
+
+            for _number in range(STREAMS_OF_BROWSER_MAX):
+                plan = await one.ask(RESET)
+                assert (await apply(plan["id"], plan["hash"])).status == 200
+
+            async def is_free() -> bool:
+                return (await apply("none")).status == 404
+
+            await eventually(is_free)
 
     asyncio.run(run())
 
