@@ -1,8 +1,8 @@
 """`GET exports/topics`, `exports/groups ?format&q&sort`: whole lists as lines (CON-124).
 
 JSON lines or CSV. The rows are those of the pages of these lists, of all that fit the search, in
-the order of the sort. Invariants: rows are sent by parts, so that a slow browser holds no list; a
-file that ends early fails as a download.
+the order of the sort. Invariants: a list is in memory until the browser has it, so that as many
+are made at once as there are seats of exports; a file that ends early fails as a download.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from aiohttp import web
@@ -23,6 +24,7 @@ from barnabas_console.api.topics import topic_page
 from barnabas_console.context import ConsoleContext
 from barnabas_console.loop_slices import LoopSlices
 from barnabas_console.records.export_lines import CONTENT_TYPES, csv_line
+from barnabas_console.records.reading_budget import NoSeatError
 
 #: More topics or groups than that a cluster has not.
 ROWS_MAX: Final = 1_000_000
@@ -37,14 +39,16 @@ def routes(context: ConsoleContext) -> list[web.RouteDef]:
     @download
     async def topics(request: web.Request) -> web.StreamResponse:
         how = _format(request)
-        _, rows, _ = await topic_page(context, request, everything)
-        return await _sent(request, how, "topics", rows, LoopSlices(context.clock))
+        with _seat(context, request):
+            _, rows, _ = await topic_page(context, request, everything)
+            return await _sent(request, how, "topics", rows, LoopSlices(context.clock))
 
     @download
     async def groups(request: web.Request) -> web.StreamResponse:
         how = _format(request)
-        _, rows = await group_page(context, request, everything)
-        return await _sent(request, how, "groups", rows, LoopSlices(context.clock))
+        with _seat(context, request):
+            _, rows = await group_page(context, request, everything)
+            return await _sent(request, how, "groups", rows, LoopSlices(context.clock))
 
     return [
         web.get("/api/v1/exports/topics", topics),
@@ -76,6 +80,16 @@ def lines(how: str, rows: Rows) -> Iterator[bytes]:
             yield b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in some)
 
 
+@contextmanager
+def _seat(context: ConsoleContext, request: web.Request) -> Iterator[None]:
+    """Hold a seat of an export: all rows are in memory until the browser has read them."""
+    try:
+        with context.records.budget.scan(context.holder(request)):
+            yield
+    except NoSeatError as error:
+        raise ApiError(429, "TOO_MANY_REQUESTS", str(error)) from None
+
+
 def _format(request: web.Request) -> str:
     how = request.query.get("format", "jsonl")
     if how not in CONTENT_TYPES:
@@ -98,7 +112,8 @@ async def _sent(
             await slices.pause_if_due()  # to send waits for nobody while the browser reads
             async with asyncio.timeout(SEND_SECONDS_MAX):
                 await response.write(part)
-        await response.write_eof()
+        async with asyncio.timeout(SEND_SECONDS_MAX):
+            await response.write_eof()
     except (TimeoutError, ConnectionResetError):
         # Nobody reads; a file that ends early must not look whole.
         if request.transport is not None:

@@ -276,6 +276,7 @@ class _RecordsApi:
             )
             await response.prepare(request)
             slices = LoopSlices(self._desk.clock)
+            is_whole = False
             try:
                 await _written(response, head)
                 while True:
@@ -285,13 +286,15 @@ class _RecordsApi:
                     if progress.end is not None:
                         break
                     progress = await anext(rounds)
+                if progress.end in (ScanEnd.ALL_READ, ScanEnd.MATCHES):
+                    async with asyncio.timeout(SEND_SECONDS_MAX):
+                        await response.write_eof()
+                    is_whole = True
             except (BarnabasError, TimeoutError, ConnectionResetError) as error:
-                logger.warning("an export of %s ended early: %s", choices.topic, error)
+                logger.warning("an export of %s ended early: %r", choices.topic, error)
             finally:
                 self._audit(request, "export ended", choices, count=progress.found_count)
-        if progress.end in (ScanEnd.ALL_READ, ScanEnd.MATCHES):
-            await response.write_eof()
-        elif request.transport is not None:
+        if not is_whole and request.transport is not None:
             # A file that ends early must not look whole: the download fails.
             request.transport.abort()
         return response

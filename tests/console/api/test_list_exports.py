@@ -5,10 +5,12 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
 from aiohttp.test_utils import TestClient
 
 from barnabas_client.admin import Admin, NewTopic
 from barnabas_console.api.list_exports import lines
+from barnabas_console.records import reading_budget
 from tests.support.console_commands import command
 from tests.support.console_server import OWN, running_console, told
 from tests.support.in_process_broker import eventually, running_broker
@@ -57,6 +59,24 @@ def test_lists_are_exported_whole_in_their_order(tmp_path: Path) -> None:
             for path in ("topics?format=xlsx", "topics?sort=secret", "groups?format="):
                 error = await told(client, f"/exports/{path}", 400)
                 assert error["error"] == "BAD_REQUEST"
+
+    asyncio.run(run())
+
+
+def test_lists_are_exported_to_so_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-136: a hundred browsers that read slowly had a list of 10,000 topics each in memory."""
+    monkeypatch.setattr(reading_budget, "SCANS_MAX", 0)
+
+    async def run() -> None:
+        async with (
+            running_broker(tmp_path) as broker,
+            running_console(f"127.0.0.1:{broker.port}") as client,
+        ):
+            for name in ("topics", "groups"):
+                error = await told(client, f"/exports/{name}", 429)
+                assert error["error"] == "TOO_MANY_REQUESTS"
 
     asyncio.run(run())
 

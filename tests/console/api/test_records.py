@@ -11,6 +11,7 @@ from aiohttp import ClientError, ClientResponse, web
 from aiohttp.test_utils import TestClient
 
 from barnabas_client.producer.producer import Producer
+from barnabas_console.api import records as api_records
 from barnabas_console.records import reading_budget, record_writing
 from barnabas_console.records.masking import MaskRules, TopicMask
 from tests.console.records.readings import Written, create_topic, viewer_of, write
@@ -42,6 +43,31 @@ async def filled(bootstrap: str, topic: str, records: list[Written], partitions:
     async with viewer_of(bootstrap) as viewer:
         await create_topic(viewer, topic, partitions)
     await write(bootstrap, topic, records)
+
+
+def test_an_export_that_is_not_read_in_time_does_not_look_whole(
+    bootstrap: str, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-124: the download of a browser that stops reading fails, and its seat is free again."""
+    monkeypatch.setattr(api_records, "SEND_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(api_records, "line_writer", lambda _: (b"", lambda _: b"x" * 5_000_000))
+    lines: list[str] = []
+
+    async def has_ended() -> bool:
+        return any(json.loads(line)["act"] == "export ended" for line in lines)
+
+    async def run() -> None:
+        topic = unique("slow-reader")
+        await filled(bootstrap, topic, [Written(0, 1_000 + n, b"%d" % n) for n in range(10)])
+        async with (
+            running_console(bootstrap, write_audit_line=lines.append) as client,
+            client.get(f"/api/v1/topics/{topic}/export", headers=OWN) as response,
+        ):
+            await eventually(has_ended)
+            with pytest.raises(ClientError):
+                await response.read()
+
+    asyncio.run(run())
 
 
 def test_pages_go_both_ways(bootstrap: str, unique: Callable[[str], str]) -> None:
