@@ -46,11 +46,19 @@ def host_refusal(host: str, names: Collection[str]) -> str | None:
 def page_refusal(headers: Mapping[str, str]) -> str | None:
     """Why a request that another page has sent is refused; None where it is the console's own."""
     origin = headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower():
+    if origin is not None and _place(origin) != headers.get("Host", "").lower():
         return "the request comes from a page of somebody else"
     if headers.get("Sec-Fetch-Site", "none") not in _SAME_SITE:
         return "the request comes from a page of somebody else"
     return None
+
+
+def _place(origin: str) -> str | None:
+    """The host and the port of an origin; None where it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def api_refusal(headers: Mapping[str, str]) -> str | None:

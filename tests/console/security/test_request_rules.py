@@ -37,7 +37,7 @@ def test_further_names_are_named_at_the_start() -> None:
 
 def test_a_foreign_page_is_refused_by_its_origin() -> None:
     assert page_refusal({"Host": "localhost:9640", "Origin": "http://localhost:9640"}) is None
-    for origin in ("http://evil.example", "http://localhost:9641", "null", ""):
+    for origin in ("http://evil.example", "http://localhost:9641", "null", "", "http://["):
         assert page_refusal({"Host": "localhost:9640", "Origin": origin}) is not None
     for site in ("cross-site", "same-site"):
         assert page_refusal({"Host": "localhost:9640", "Sec-Fetch-Site": site}) is not None
