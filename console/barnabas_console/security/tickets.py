@@ -14,6 +14,7 @@ from barnabas_client.env import Clock
 
 TICKET_MS: Final = 60_000
 TICKETS_MAX: Final = 1_000
+OWN_TICKETS_MAX: Final = 100
 _TICKET_BYTES: Final = 24
 
 
@@ -25,7 +26,7 @@ class _Ticket:
 
 
 class Tickets:
-    """The tickets that are out; the oldest makes room."""
+    """The tickets that are out; the oldest makes room, a holder's own first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,6 +34,9 @@ class Tickets:
 
     def issue(self, target: str, holder: str) -> str:
         """A ticket for a path with its query, for one holder."""
+        own = [text for text, one in self._tickets.items() if one.holder == holder]
+        if len(own) >= OWN_TICKETS_MAX:
+            del self._tickets[own[0]]
         while len(self._tickets) >= TICKETS_MAX:
             del self._tickets[next(iter(self._tickets))]
         ticket = secrets.token_urlsafe(_TICKET_BYTES)

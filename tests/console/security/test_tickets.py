@@ -30,8 +30,19 @@ def test_a_ticket_is_over_after_a_minute() -> None:
 
 def test_tickets_that_nobody_uses_are_bounded() -> None:
     tickets = Tickets(SimulatedClock())
-    first = tickets.issue(TARGET, "User:alice")
+    first = tickets.issue(TARGET, "User:0")
+    for number in range(TICKETS_MAX):
+        last = tickets.issue(TARGET, f"User:{number}")
+    assert not tickets.redeem(first, TARGET, "User:0")
+    assert tickets.redeem(last, TARGET, f"User:{number}")
+
+
+def test_many_tickets_of_one_drive_out_only_his_own() -> None:
+    tickets = Tickets(SimulatedClock())
+    other = tickets.issue(TARGET, "User:bob")
+    first = tickets.issue(TARGET, "User:eve")
     for _ in range(TICKETS_MAX):
-        last = tickets.issue(TARGET, "User:alice")
-    assert not tickets.redeem(first, TARGET, "User:alice")
-    assert tickets.redeem(last, TARGET, "User:alice")
+        last = tickets.issue(TARGET, "User:eve")
+    assert tickets.redeem(other, TARGET, "User:bob")
+    assert not tickets.redeem(first, TARGET, "User:eve")
+    assert tickets.redeem(last, TARGET, "User:eve")
