@@ -45,6 +45,10 @@ from barnabas_protocol.ids import TopicPartition
 logger = logging.getLogger(__name__)
 
 _NEVER = 2**63 - 1
+UNSYNCED_SEGMENTS_MAX = 500
+"""Segments that wait for a flush, in all logs, before none is begun that can be put off."""
+SEGMENT_BYTES_MAX = 2**31 - 1
+"""Positions in an index are of 31 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +183,7 @@ class LocalLog:
         self.is_offline = True
         self._staged = []
         self.tail.clear()
+        self.index_cache.unsynced.difference_update(self.segments.values())
 
     def release_files(self) -> None:
         """Close all files, when no read can be under way any more."""
@@ -197,11 +202,26 @@ class LocalLog:
     def is_full_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether a batch must not go into the active segment (SEG-1)."""
         return (
-            size + self._active_bytes > self._segment_bytes
-            or max_timestamp > self._roll_timestamp
-            or last_offset > self._roll_offset
-            or now_ms > self._roll_now_ms
-        ) and (self._active_bytes > 0 or last_offset - self._base_offset > RELATIVE_OFFSET_MAX)
+            (
+                size + self._active_bytes > self._segment_bytes
+                or max_timestamp > self._roll_timestamp
+                or last_offset > self._roll_offset
+                or now_ms > self._roll_now_ms
+            )
+            and (self._active_bytes > 0 or last_offset - self._base_offset > RELATIVE_OFFSET_MAX)
+            and not self._may_outgrow(size, last_offset)
+        )
+
+    def _may_outgrow(self, size: int, last_offset: int) -> bool:
+        """Whether a segment that is full goes on, as very many of all logs wait for a flush.
+
+        Each of them has a file open, and with `segment.ms=1` a client makes one a batch.
+        """
+        return (
+            len(self.index_cache.unsynced) > UNSYNCED_SEGMENTS_MAX
+            and size + self._active_bytes <= SEGMENT_BYTES_MAX
+            and last_offset - self._base_offset <= RELATIVE_OFFSET_MAX
+        )
 
     def stage(
         self, buffer: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int

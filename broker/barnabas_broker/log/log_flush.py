@@ -102,6 +102,7 @@ class LogFlush:
         # Segments that were left, cut or recovered since their files were last synced, each with
         # an object of its own: what is noted while a flush runs outlives that flush.
         self._unsynced: dict[Segment, object] = {segment: object() for segment in unsynced}
+        log.index_cache.unsynced.update(self._unsynced)
         # What the log was when its files were known to be fit for a clean start; None: they never
         # were.
         self._loaded = self._extent() if is_clean else None
@@ -229,6 +230,7 @@ class LogFlush:
     def note_unsynced(self, segment: Segment) -> None:
         """Note that files of a segment, `.log` or index, may differ from what is on the device."""
         self._unsynced[segment] = object()
+        self._log.index_cache.unsynced.add(segment)
 
     @property
     def unsynced_bases(self) -> set[int]:
@@ -337,6 +339,7 @@ class LogFlush:
         for segment, note in noted.items():
             if self._unsynced.get(segment) is note:
                 del self._unsynced[segment]
+                log.index_cache.unsynced.discard(segment)
         present = set(log.segments.values())
         for step in steps:
             if step.segment not in present:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
+from weakref import WeakSet
 
 from barnabas_broker.log.batch_scan import (
     BatchPlace,
@@ -32,6 +33,8 @@ from barnabas_protocol.records.batch import BatchHeader
 from barnabas_protocol.records.record_scan import scan_records
 
 INDEX_CACHE_BYTES = 16 * 1024 * 1024
+INDEXED_SEGMENTS_MAX = 500
+"""Each has a file open, too: a client can make segments of one batch, very many of them."""
 
 
 class TimestampOffset(NamedTuple):
@@ -51,14 +54,19 @@ class SegmentSpan(NamedTuple):
 
 
 class IndexCache:
-    """Bounds the memory of the indexes of segments that are not active, least used first out."""
+    """Bounds the indexes, and the open files, of segments that are not active.
 
-    __slots__ = ("_sizes", "limit_bytes", "size_bytes")
+    The least used is first out.
+    """
+
+    __slots__ = ("_sizes", "limit_bytes", "size_bytes", "unsynced")
 
     def __init__(self, limit_bytes: int = INDEX_CACHE_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self._sizes: OrderedDict[Segment, int] = OrderedDict()
+        # Those of all logs that wait for a flush: their files stay open until then.
+        self.unsynced: WeakSet[Segment] = WeakSet()
 
     def note(self, segment: Segment) -> None:
         """Note that the indexes of `segment`, which is not active, were used or loaded."""
@@ -71,7 +79,9 @@ class IndexCache:
         size = segment.index_bytes
         self._sizes[segment] = size
         self.size_bytes += size
-        while self.size_bytes > self.limit_bytes and len(self._sizes) > 1:
+        while len(self._sizes) > 1 and (
+            self.size_bytes > self.limit_bytes or len(self._sizes) > INDEXED_SEGMENTS_MAX
+        ):
             oldest, size = self._sizes.popitem(last=False)
             self.size_bytes -= size
             oldest.drop_indexes()
@@ -80,6 +90,7 @@ class IndexCache:
     def forget(self, segment: Segment) -> None:
         """Stop counting a segment that went away or became active again."""
         self.size_bytes -= self._sizes.pop(segment, 0)
+        self.unsynced.discard(segment)
 
 
 def read_span(
@@ -145,15 +156,14 @@ def find_timestamp(
             offset_index, time_index = load_checked_indexes(segment, interval_bytes)
         hint = max(time_index.lookup(timestamp)[1], start_offset)
         position = offset_index.lookup(hint)[1]
-        for _, header, batch in scan_batches(
-            segment.log_path, segment.file, position, span.size_bytes
-        ):
-            if header.base_offset >= limit_offset:
-                return None
-            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                found = _first_at_or_after(batch, header, timestamp, start_offset)
-                if found is not None:
-                    return found if found.offset < limit_offset else None
+        with segment.opened() as file:
+            for _, header, batch in scan_batches(segment.log_path, file, position, span.size_bytes):
+                if header.base_offset >= limit_offset:
+                    return None
+                if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                    found = _first_at_or_after(batch, header, timestamp, start_offset)
+                    if found is not None:
+                        return found if found.offset < limit_offset else None
     return None
 
 
@@ -176,10 +186,11 @@ def find_largest_timestamp(
     if offset_index is None:
         offset_index, _ = load_checked_indexes(segment, interval_bytes)
     position = offset_index.lookup(segment.largest_timestamp_offset)[1]
-    for _, header, batch in scan_batches(segment.log_path, segment.file, position, best.size_bytes):
-        if header.last_offset >= segment.largest_timestamp_offset:
-            found = _first_at_or_after(batch, header, segment.largest_timestamp, 0)
-            return found if found is not None and found.offset < limit_offset else None
+    with segment.opened() as file:
+        for _, header, batch in scan_batches(segment.log_path, file, position, best.size_bytes):
+            if header.last_offset >= segment.largest_timestamp_offset:
+                found = _first_at_or_after(batch, header, segment.largest_timestamp, 0)
+                return found if found is not None and found.offset < limit_offset else None
     return None
 
 

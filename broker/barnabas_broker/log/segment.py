@@ -33,6 +33,7 @@ class Segment:
     """The files of one segment. `created_ms` is the wall clock when it was made or loaded."""
 
     __slots__ = (
+        "__weakref__",
         "_file",
         "_is_created",
         "_renamings",
@@ -128,6 +129,22 @@ class Segment:
                 file.close()
             raise SegmentRenamedError(self.log_path)
         return files
+
+    @contextmanager
+    def opened(self) -> Iterator[DiskFile]:
+        """The `.log` file for one look at it: it stays open where it was, and else does not.
+
+        There may be very many segments. Raises: as `open_files`.
+        """
+        file = self._file
+        if file is not None or not self._is_created:
+            yield self.file if file is None else file
+            return
+        (file,) = self.open_files(LOG_SUFFIX)
+        try:
+            yield file
+        finally:
+            file.close()
 
     @contextmanager
     def renaming(self) -> Iterator[None]:

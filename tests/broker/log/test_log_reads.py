@@ -10,8 +10,8 @@ import pytest
 
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.errors import LogDirectoryError
-from barnabas_broker.log.local_log import LogContext
-from barnabas_broker.log.log_reader import IndexCache, TimestampOffset
+from barnabas_broker.log.local_log import UNSYNCED_SEGMENTS_MAX, LogContext
+from barnabas_broker.log.log_reader import INDEXED_SEGMENTS_MAX, IndexCache, TimestampOffset
 from barnabas_broker.log.log_reads import LogReads
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.log.tail_cache import TailCache
@@ -213,6 +213,45 @@ def test_closed_logs_hold_no_descriptor(tmp_path: Path) -> None:
         await log.close()
         disk.close()
         assert open_descriptors() == before
+
+    asyncio.run(main())
+
+
+def test_very_many_segments_have_few_files_open(tmp_path: Path) -> None:
+    """A client makes a segment with each batch where it may: descriptors are not without end."""
+
+    async def main() -> None:
+        disk = GatedDisk()
+        log = await filled_log(disk, tmp_path / "topic-0", segment_ms=1)
+        before = open_descriptors()
+        for number in range(2 * UNSYNCED_SEGMENTS_MAX):
+            batch = client_batch(timestamp=NOW_MS + 5 * number)
+            log.append_as_leader(batch, 0, now_ms=NOW_MS)
+            log.write_staged()
+        log.advance_high_watermark(log.log_end_offset)
+        assert open_descriptors() - before < UNSYNCED_SEGMENTS_MAX + 10
+        disk.gate.set()
+        await log.flush()
+        # What was put off is done after it: there are more segments than files may be open.
+        for number in range(UNSYNCED_SEGMENTS_MAX):
+            batch = client_batch(timestamp=NOW_MS + 50_000 + 5 * number)
+            log.append_as_leader(batch, 0, now_ms=NOW_MS)
+            log.write_staged()
+        await log.flush()
+        log.advance_high_watermark(log.log_end_offset)
+        assert len(log.segments) > 1.5 * INDEXED_SEGMENTS_MAX
+        for offset in range(log.log_end_offset):
+            await log.read(offset, 1000, log.log_end_offset)
+        assert open_descriptors() - before < INDEXED_SEGMENTS_MAX + 10
+        for segment in log.segments.values():
+            segment.close()
+            segment.drop_indexes()
+            segment.largest_timestamp_offset = -1
+        await log.offset_for_timestamp(NOW_MS + 50_001, log.log_end_offset)
+        await log.max_timestamp_offset(log.log_end_offset)
+        assert open_descriptors() - before < 10
+        await log.close()
+        disk.close()
 
     asyncio.run(main())
 

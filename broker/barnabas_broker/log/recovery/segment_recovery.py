@@ -74,10 +74,11 @@ def rebuild_indexes(
     )
     scratch.name_suffix = segment.name_suffix
     start_empty(scratch)
-    for _, header, _ in scan_batches(segment.log_path, segment.file, 0, segment.size_bytes):
-        scratch.note_batch(
-            header.last_offset, _timestamp(header), header.size_bytes, interval_bytes
-        )
+    with segment.opened() as log_file:
+        for _, header, _ in scan_batches(segment.log_path, log_file, 0, segment.size_bytes):
+            scratch.note_batch(
+                header.last_offset, _timestamp(header), header.size_bytes, interval_bytes
+            )
     scratch.append_final_entry()
     assert scratch.offset_index is not None
     assert scratch.time_index is not None
@@ -127,10 +128,11 @@ def _read_time_index_end(segment: Segment, interval_bytes: int) -> tuple[int, in
     is_whole = 0 <= position <= segment.size_bytes
     try:
         if is_whole:
-            for _, header, _ in scan_batches(
-                segment.log_path, segment.file, position, segment.size_bytes
-            ):
-                is_whole = is_whole and _timestamp(header) <= timestamp
+            with segment.opened() as file:
+                for _, header, _ in scan_batches(
+                    segment.log_path, file, position, segment.size_bytes
+                ):
+                    is_whole = is_whole and _timestamp(header) <= timestamp
     except CorruptionError:
         is_whole = False  # the entry leads nowhere
     if is_whole:
@@ -179,9 +181,10 @@ def load_first_timestamp(segment: Segment) -> None:
     """Read the first batch's timestamp, from which rolling by time is measured (SEG-1)."""
     segment.first_timestamp = None
     if segment.size_bytes:
-        for _, header, _ in scan_batches(segment.log_path, segment.file, 0, segment.size_bytes):
-            segment.first_timestamp = header.max_timestamp
-            break
+        with segment.opened() as file:
+            for _, header, _ in scan_batches(segment.log_path, file, 0, segment.size_bytes):
+                segment.first_timestamp = header.max_timestamp
+                break
 
 
 def prepare_scan(segment: Segment, from_offset: int) -> tuple[int, int]:
