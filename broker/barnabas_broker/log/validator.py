@@ -17,7 +17,12 @@ from typing import NamedTuple
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.errors import InvalidRecordsError, NotOneBatchError
+from barnabas_broker.log.errors import (
+    InvalidBatchError,
+    InvalidRecordsError,
+    NotOneBatchError,
+    RefusalReason,
+)
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.records.batch import (
     ATTRIBUTES_POSITION,
@@ -139,19 +144,25 @@ class BatchValidator:
         if size != len(records):
             records = _only_batch(records, size)
         if header[0]:
-            raise _invalid(f"base offset of a client batch is {header[0]}, not 0")
+            raise _invalid(
+                f"base offset of a client batch is {header[0]}, not 0", RefusalReason.OFFSET
+            )
         if size > self._max_message_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"batch of {size} bytes is above max.message.bytes {self._max_message_bytes}",
             )
         if not check_crc(records, 0, header):
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch has a wrong CRC")
+            raise InvalidBatchError(
+                ErrorCode.CORRUPT_MESSAGE, "record batch has a wrong CRC", RefusalReason.CRC
+            )
         attributes = header[5]
         if attributes & _FORBIDDEN_BITS or not 0 < header[12] == header[6] + 1 <= RECORDS_MAX:
             raise _refused_header(header)
         if header[9] >= 0 and header[11] < 0:
-            raise _invalid(f"sequence {header[11]} with producer id {header[9]}")
+            raise _invalid(
+                f"sequence {header[11]} with producer id {header[9]}", RefusalReason.SEQUENCE
+            )
         codec = attributes & COMPRESSION_MASK
         if codec > Compression.ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec}")
@@ -178,7 +189,8 @@ class BatchValidator:
         if self._decodes and header.record_count > CHECKED_RECORDS_MAX:
             raise _invalid(
                 f"{header.record_count} records in a batch of a topic whose records are checked, "
-                f"{CHECKED_RECORDS_MAX} at most"
+                f"{CHECKED_RECORDS_MAX} at most",
+                RefusalReason.TOO_LARGE,
             )
         bytes_max = max(CHECKED_BYTES_MAX, self._max_message_bytes)
         if not apart:
@@ -196,7 +208,9 @@ class BatchValidator:
         except DecompressedTooLargeError as error:
             if not apart:
                 raise HeavyBatchError(self, records, now_ms) from None
-            raise _invalid(f"records cannot be read: {error.reason}") from None
+            raise _invalid(
+                f"records cannot be read: {error.reason}", RefusalReason.TOO_LARGE
+            ) from None
         return records, header
 
     def _check_records(
@@ -217,11 +231,13 @@ class BatchValidator:
                 untimely.append((expected, f"timestamp {timestamp} is not within [{low}, {high}]"))
             if is_compacted and offset != expected:
                 # The cleaner writes batches anew, and can only do so in order.
-                raise _invalid(f"offset delta {offset} of record {expected}")
+                raise _invalid(f"offset delta {offset} of record {expected}", RefusalReason.OFFSET)
         if without_key:
-            raise InvalidRecordsError(ErrorCode.INVALID_RECORD, without_key[:_NAMED_RECORDS_MAX])
+            raise InvalidRecordsError(
+                ErrorCode.INVALID_RECORD, without_key[:_NAMED_RECORDS_MAX], RefusalReason.NO_KEY
+            )
         if untimely:
-            raise InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, untimely[:_NAMED_RECORDS_MAX])
+            raise _untimely(untimely[:_NAMED_RECORDS_MAX])
 
     def _late_timestamps(self, records: Buffer, header: BatchHeader, now_ms: int) -> KafkaError:
         """The refusal of a batch that is too late by its header; a small one is looked into."""
@@ -237,7 +253,7 @@ class BatchValidator:
             ]
         except (KafkaError, DecompressedTooLargeError):
             return late  # it may only be too large to look into
-        return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, errors) if errors else late
+        return _untimely(errors) if errors else late
 
     def _recompress(
         self, records: Buffer, header: BatchHeader, bytes_max: int
@@ -317,7 +333,9 @@ def _unreadable(records: Buffer, error: ParseError) -> KafkaError:
     if size > len(records):
         return NotOneBatchError(f"the only batch is cut off: {len(records)} of {size} bytes")
     if len(records) > MAGIC_POSITION and 0 <= records[MAGIC_POSITION] < MAGIC:
-        return NotOneBatchError(error.reason)
+        return NotOneBatchError(error.reason, RefusalReason.MAGIC)
+    if records[MAGIC_POSITION] != MAGIC:
+        return InvalidBatchError(ErrorCode.CORRUPT_MESSAGE, error.reason, RefusalReason.MAGIC)
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, error.reason)
 
 
@@ -329,14 +347,22 @@ def _refused_header(header: BatchHeader) -> KafkaError:
             ErrorCode.INVALID_TIMESTAMP, "clients may not write batches with LogAppendTime"
         )
     if header.record_count > RECORDS_MAX:
-        return _invalid(f"{header.record_count} records in a batch, {RECORDS_MAX} at most")
+        return _invalid(
+            f"{header.record_count} records in a batch, {RECORDS_MAX} at most",
+            RefusalReason.TOO_LARGE,
+        )
     return _invalid(
-        f"record count {header.record_count} and last offset delta {header.last_offset_delta}"
+        f"record count {header.record_count} and last offset delta {header.last_offset_delta}",
+        RefusalReason.OFFSET,
     )
 
 
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, message)
+def _invalid(message: str, reason: RefusalReason = RefusalReason.FORMAT) -> KafkaError:
+    return InvalidBatchError(ErrorCode.INVALID_RECORD, message, reason)
+
+
+def _untimely(record_errors: list[tuple[int, str]]) -> KafkaError:
+    return InvalidRecordsError(ErrorCode.INVALID_TIMESTAMP, record_errors, RefusalReason.TIMESTAMP)
 
 
 def batches_of(view: memoryview) -> list[tuple[int, BatchHeader]]:

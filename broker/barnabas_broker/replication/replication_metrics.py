@@ -76,7 +76,7 @@ def partition_samples(replicas: ReplicaManager) -> Iterator[Sample]:
 
 
 def replica_samples(replicas: ReplicaManager) -> Iterator[Sample]:
-    """How many replicas are here, and appends that a full disk refused."""
+    """How many replicas are here, and which appends were refused."""
     partitions = replicas.partitions.values()
     for name, text, value in (
         ("partitions", "Partitions with a replica here.", len(partitions)),
@@ -90,6 +90,14 @@ def replica_samples(replicas: ReplicaManager) -> Iterator[Sample]:
         {},
         replicas.leader_append.refused_full_count,
     )
+    for reason, count in replicas.leader_append.refusals.by_reason.items():
+        yield Sample(
+            "barnabas_produce_refused_batches_total",
+            "counter",
+            "Record batches of producers that were refused, by what was wrong with them.",
+            {"reason": reason.value},
+            count,
+        )
 
 
 def leader_samples(replicas: ReplicaManager) -> Iterator[Sample]:

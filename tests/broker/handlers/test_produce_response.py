@@ -6,7 +6,7 @@ import pytest
 
 from barnabas_broker.handlers.produce import encode_produce_response
 from barnabas_broker.log.append_info import AppendInfo
-from barnabas_broker.log.validator import InvalidRecordsError
+from barnabas_broker.log.errors import InvalidRecordsError, RefusalReason
 from barnabas_broker.replication.leader.delayed_produce import ProduceResult
 from barnabas_protocol import codec
 from barnabas_protocol.api import ApiKey
@@ -25,6 +25,7 @@ def some_result(rng: random.Random, topic: str, index: int) -> ProduceResult:
             error = InvalidRecordsError(
                 ErrorCode.INVALID_RECORD,
                 [(n, f"message {n}") for n in range(rng.randrange(1, 200))],
+                RefusalReason.NO_KEY,
             )
         case _:
             info = AppendInfo(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from barnabas_broker.log import validator
-from barnabas_broker.log.errors import InvalidRecordsError
+from barnabas_broker.log.errors import InvalidRecordsError, RefusalReason, refusal_reason
 from barnabas_broker.log.validator import BatchValidator
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.records.batch import check_crc, read_header, stamp_crc
@@ -105,6 +105,44 @@ def test_half_a_batch_and_nothing_are_refused() -> None:
 def test_older_formats_are_refused_like_any_other_content_that_is_no_batch() -> None:
     old = bytes(client_batch()[:16]) + b"\1" + bytes(60)
     assert refusal(old) == ErrorCode.INVALID_RECORD
+
+
+def with_wrong_crc() -> bytearray:
+    batch = client_batch()
+    batch[-1] ^= 1
+    return batch
+
+
+def without_key() -> bytearray:
+    return bytearray(encode_batch([Record(0, NOW_MS, None, b"v", ())]))
+
+
+@pytest.mark.parametrize(
+    ("reason", "batch", "settings"),
+    [
+        (RefusalReason.MAGIC, patched(16, b"\1"), {}),
+        (RefusalReason.MAGIC, patched(16, b"\3"), {}),
+        (RefusalReason.CRC, with_wrong_crc(), {}),
+        (RefusalReason.OFFSET, patched(0, b"\0\0\0\0\0\0\0\1"), {}),
+        (RefusalReason.OFFSET, patched(57, b"\0\0\0\3"), {}),
+        (RefusalReason.SEQUENCE, patched(43, b"\0\0\0\0\0\0\0\1\0\0\xff\xff\xff\xff"), {}),
+        (RefusalReason.NO_KEY, without_key(), {"cleanup_policy": frozenset({"compact"})}),
+        (RefusalReason.TIMESTAMP, client_batch(timestamp=NOW_MS + HOUR_MS + 1), {}),
+        (RefusalReason.TIMESTAMP, patched(21, b"\0\x08"), {}),
+        (RefusalReason.TOO_LARGE, client_batch(bytes(500)), {"max_message_bytes": 500}),
+        (RefusalReason.TOO_LARGE, client_batch(bytes(500)), {"segment_bytes": 500}),
+        (RefusalReason.FORMAT, patched(21, b"\0\x20"), {}),
+        (RefusalReason.FORMAT, patched(21, b"\0\x05"), {}),
+        (RefusalReason.FORMAT, b"", {}),
+    ],
+)
+def test_a_refusal_tells_what_was_wrong(
+    reason: RefusalReason, batch: Any, settings: dict[str, Any]
+) -> None:
+    """MET-4: the code alone does not, as a wrong offset and a missing key share one."""
+    with pytest.raises(KafkaError) as caught:
+        check(batch, **settings)
+    assert refusal_reason(caught.value) is reason
 
 
 def test_null_key_in_a_compacted_topic_fails_the_whole_batch_and_names_the_record() -> None:

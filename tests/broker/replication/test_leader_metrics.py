@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas_broker.replication.replication_metrics import leader_samples
-from tests.support.replica_nodes import Links, ReplicaNode, led_by, topic_records
+from barnabas_broker.replication.replication_metrics import leader_samples, replica_samples
+from barnabas_protocol.records.record import Record, encode_batch
+from tests.broker.replication.led_partition import Leader, lead
+from tests.support.replica_nodes import TP, Links, ReplicaNode, led_by, topic_records
 from tests.support.virtual_loop import run_virtual
 
 
@@ -29,3 +31,45 @@ def test_partitions_that_lack_replicas_are_counted_where_they_are_led() -> None:
         await node.stop()
 
     run_virtual(test())
+
+
+def refused_batches(leader: Leader) -> dict[str, object]:
+    return {
+        sample.labels["reason"]: sample.value
+        for sample in replica_samples(leader.node.replicas)
+        if sample.name == "barnabas_produce_refused_batches_total" and sample.value
+    }
+
+
+def test_refused_batches_are_counted_by_what_is_wrong_with_them() -> None:
+    """MET-4: in the log's check and after it; neither what is appended nor a lost leader is."""
+
+    def produce(leader: Leader, batch: bytes | bytearray) -> None:
+        leader.node.replicas.leader_append.produce(
+            [(TP, bytes(16), memoryview(bytearray(batch)))],
+            acks=1,
+            timeout_ms=1_000,
+            now_ms=leader.node.clock.wall_ms(),
+            done=lambda results: None,
+        )
+        leader.node.turn.finish()
+
+    def numbered(sequence: int) -> bytes:
+        record = Record(0, 1_700_000_000_000, None, b"v")
+        return encode_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    async def scenario(leader: Leader) -> None:
+        damaged = bytearray(numbered(0))
+        damaged[-1] ^= 1
+        produce(leader, damaged)
+        produce(leader, damaged)
+        produce(leader, numbered(0))
+        assert refused_batches(leader) == {"crc": 2}
+        produce(leader, numbered(2))
+        produce(leader, b"")
+        assert refused_batches(leader) == {"crc": 2, "sequence": 1, "format": 1}
+        await leader.state(0, 1, 2, leader=1, leader_epoch=1)
+        produce(leader, numbered(1))
+        assert refused_batches(leader) == {"crc": 2, "sequence": 1, "format": 1}
+
+    lead(scenario)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from barnabas_broker.env.disk import Buffer
 from barnabas_broker.log.append_info import AppendInfo
-from barnabas_broker.log.errors import NotOneBatchError
+from barnabas_broker.log.errors import NotOneBatchError, RefusalCounts
 from barnabas_broker.log.manager.disk_room import Room
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.validator import CheckedBatch, HeavyBatchError, work_of_look
@@ -172,6 +172,7 @@ class LeaderAppend:
         self._refused_batches = RefusedBatches()
         self._share_turn, self._share_left = -1, 0  # of looking into batches
         self.refused_full_count = 0  # appends that a full disk has refused
+        self.refusals = RefusalCounts()
 
     def produce(
         self,
@@ -363,6 +364,7 @@ class LeaderAppend:
         error: KafkaError,
     ) -> ProduceResult:
         """The result of a batch that is not appended."""
+        self.refusals.note(error)
         known = self._partitions.get(topic_partition)
         if is_retriable(error.code):
             self._refused_batches.note(topic_partition, topic_id, records, known)
