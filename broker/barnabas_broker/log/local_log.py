@@ -16,7 +16,7 @@ import contextlib
 import errno
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barnabas_broker.config.topic import LogConfig
 from barnabas_broker.env.clock import Clock
@@ -39,6 +39,7 @@ from barnabas_broker.log.segment import RELATIVE_OFFSET_MAX, Segment
 from barnabas_broker.log.segment_removal import SegmentRemoval
 from barnabas_broker.log.tail_cache import TailCache
 from barnabas_broker.log.transaction_index import AbortedTransaction
+from barnabas_broker.metrics.duration_buckets import DurationBuckets
 from barnabas_protocol.errors import ErrorCode, KafkaError
 from barnabas_protocol.ids import TopicPartition
 
@@ -53,13 +54,17 @@ SEGMENT_BYTES_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogContext:
-    """What the logs of a directory share: the disk, and memory for newest batches and indexes."""
+    """What the logs of a directory share.
+
+    The disk, memory for newest batches and indexes, and how long their flushes take.
+    """
 
     disk: Disk
     clock: Clock
     random: Random
     tail_cache: TailCache
     index_cache: IndexCache
+    flush_times: DurationBuckets = field(default_factory=DurationBuckets)
 
 
 class LocalLog:
@@ -95,7 +100,8 @@ class LocalLog:
         self.index_cache = context.index_cache
         self.removal = SegmentRemoval(context.disk, context.index_cache)
         self.tail = context.tail_cache.tail()
-        self._clock = context.clock
+        self.clock = context.clock
+        self.flush_times = context.flush_times
         self._random = context.random
         # (buffer, size, base offset, last offset, max timestamp) of each batch not yet written.
         self._staged: list[tuple[Buffer, int, int, int, int]] = []
@@ -349,7 +355,7 @@ class LocalLog:
         return old
 
     def _new_segment(self, base_offset: int) -> Segment:
-        return Segment(self.disk, self.directory, base_offset, created_ms=self._clock.wall_ms())
+        return Segment(self.disk, self.directory, base_offset, created_ms=self.clock.wall_ms())
 
     def _reset_active(self) -> None:
         """Take over the counters of the active segment, after it has become another one."""

@@ -305,7 +305,9 @@ class LogFlush:
             steps, noted = self._steps(is_full)
             if snapshot is not None or noted or _new_names(steps):
                 folder = log.disk.open_directory(log.directory)
+            began_ns = log.clock.monotonic_ns()
             await log.disk.run(self._write, folder, steps, end_offset, snapshot, holes_below)
+            log.flush_times.add(log.clock.monotonic_ns() - began_ns)
             if self.companion is not None:
                 await self.companion(end_offset)
             if self._log.is_offline:

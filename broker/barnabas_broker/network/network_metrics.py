@@ -7,33 +7,9 @@ that a peer could choose.
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from barnabas_broker.metrics.sample import Histogram, Sample
+from barnabas_broker.metrics.duration_buckets import BUCKETS_COUNT, SHIFT, DurationBuckets
+from barnabas_broker.metrics.sample import Sample
 from barnabas_protocol.api import ApiKey
-
-BUCKETS_COUNT = 24
-"""Bucket n holds durations below 2**(n + 14) ns: from 16 µs to more than two minutes."""
-_SHIFT = 14
-
-
-class RequestTimes:
-    """How many requests of one API had a response, and how long each took until then."""
-
-    __slots__ = ("buckets", "total_ns")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * BUCKETS_COUNT
-        self.total_ns = 0
-
-    def add(self, elapsed_ns: int) -> None:
-        """Count a response; `NetworkMetrics.observe` does the same without a call."""
-        self.total_ns += elapsed_ns
-        index = (elapsed_ns >> _SHIFT).bit_length()
-        self.buckets[index if index < BUCKETS_COUNT else -1] += 1
-
-    @property
-    def count(self) -> int:
-        """Requests that had a response."""
-        return sum(self.buckets)
 
 
 class Timed(Protocol):
@@ -72,7 +48,7 @@ class NetworkMetrics:
         self.closed: dict[str, int] = {}  # by kind
         self.rejected: dict[str, int] = {}  # by the limit that forbade it
         self.handshakes: dict[tuple[str, str], int] = {}  # by listener and outcome
-        self.times: dict[int, RequestTimes] = {}  # by API key, -1 if it was never read
+        self.times: dict[int, DurationBuckets] = {}  # by API key, -1 if it was never read
 
     def observe(self, in_flight_requests: Iterable[Timed], now_ns: int) -> None:
         """Count requests that end now."""
@@ -82,12 +58,12 @@ class NetworkMetrics:
             try:
                 entry = times[in_flight.api_key]
             except KeyError:
-                entry = times[in_flight.api_key] = RequestTimes()
+                entry = times[in_flight.api_key] = DurationBuckets()
             entry.total_ns += elapsed_ns
-            index = (elapsed_ns >> _SHIFT).bit_length()
+            index = (elapsed_ns >> SHIFT).bit_length()
             entry.buckets[index if index < BUCKETS_COUNT else -1] += 1
             if in_flight.inner_key >= 0:  # of a client, carried by an envelope
-                times.setdefault(in_flight.inner_key, RequestTimes()).add(elapsed_ns)
+                times.setdefault(in_flight.inner_key, DurationBuckets()).add(elapsed_ns)
 
     def count_handshake(self, listener: str, outcome: str) -> None:
         """Count a TLS handshake that is over; outcomes are a few constants."""
@@ -160,14 +136,13 @@ class NetworkMetrics:
         yield from self._request_samples()
 
     def _request_samples(self) -> Iterator[Sample]:
-        bounds = [(1 << (n + _SHIFT)) / 1e9 for n in range(BUCKETS_COUNT - 1)]
         for key, times in self.times.items():
             yield Sample(
                 "barnabas_request_seconds",
                 "histogram",
                 "Time from the arrival of a request to its response, waiting included.",
                 {"api": ApiKey(key).name.lower() if key in _KEYS else "unknown"},
-                Histogram(bounds, list(times.buckets), times.total_ns / 1e9),
+                times.histogram(),
             )
 
 

@@ -38,6 +38,12 @@ _PARTITION_METRICS: tuple[tuple[str, str, str, PartitionValue], ...] = (
         lambda partition: partition.log.size_bytes,
     ),
     (
+        "barnabas_partition_segments",
+        "gauge",
+        "Segments of its log.",
+        lambda partition: len(partition.log.segments),
+    ),
+    (
         "barnabas_partition_bytes_in_total",
         "counter",
         "Bytes of record batches appended.",

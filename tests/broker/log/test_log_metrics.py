@@ -6,7 +6,15 @@ from pathlib import Path
 from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.manager.log_metrics import log_samples
-from tests.broker.log.manager_fixtures import manager_over, run_with
+from barnabas_broker.metrics.sample import Histogram
+from tests.broker.log.manager_fixtures import (
+    TOPIC_ID,
+    append,
+    manager_over,
+    partition,
+    run_with,
+    topic_config,
+)
 
 
 class UnreachableDisk(RealDisk):
@@ -41,6 +49,29 @@ def test_each_directory_tells_its_room_until_it_fails(tmp_path: Path) -> None:
         assert set(told(manager, "free_bytes")) == {str(good)}
 
     run_with(manager_over(good, bad), work)
+
+
+def test_each_directory_tells_how_long_its_flushes_take(tmp_path: Path) -> None:
+    """MET-3: one that has nothing to do is no flush; the other directory has none."""
+    used, idle = tmp_path / "used", tmp_path / "idle"
+
+    async def work(manager: LogManager) -> None:
+        def flushes() -> dict[str, tuple[int, bool]]:
+            return {
+                sample.labels["directory"]: (sum(sample.value.counts), sample.value.total > 0)
+                for sample in log_samples(manager)
+                if sample.name == "barnabas_log_flush_seconds"
+                and isinstance(sample.value, Histogram)
+            }
+
+        log = manager.create(partition("topic"), TOPIC_ID, topic_config(), directory=str(used))
+        assert flushes() == {str(used): (0, False), str(idle): (0, False)}
+        append(log, (None, b"v"))
+        await log.flush()
+        await log.flush()
+        assert flushes() == {str(used): (1, True), str(idle): (0, False)}
+
+    run_with(manager_over(used, idle), work)
 
 
 def test_a_file_system_that_does_not_answer_leaves_the_rest_of_the_scrape_whole(

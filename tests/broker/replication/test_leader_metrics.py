@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from barnabas_broker.replication.replication_metrics import leader_samples, replica_samples
+from barnabas_broker.replication.replication_metrics import (
+    leader_samples,
+    partition_samples,
+    replica_samples,
+)
 from barnabas_protocol.records.record import Record, encode_batch
+from tests.broker.log.log_fixtures import small_config
 from tests.broker.replication.led_partition import Leader, lead
 from tests.support.replica_nodes import TP, Links, ReplicaNode, led_by, topic_records
 from tests.support.virtual_loop import run_virtual
@@ -71,5 +76,25 @@ def test_refused_batches_are_counted_by_what_is_wrong_with_them() -> None:
         await leader.state(0, 1, 2, leader=1, leader_epoch=1)
         produce(leader, numbered(1))
         assert refused_batches(leader) == {"crc": 2, "sequence": 1, "format": 1}
+
+    lead(scenario)
+
+
+def test_segments_of_a_partition_are_counted() -> None:
+    """MET-3: a log that is cut into too many shows before its files run out."""
+
+    async def scenario(leader: Leader) -> None:
+        def segments() -> list[object]:
+            return [
+                sample.value
+                for sample in partition_samples(leader.node.replicas)
+                if sample.name == "barnabas_partition_segments"
+            ]
+
+        assert segments() == [1]
+        leader.partition.log.update_config(small_config(segment_bytes=100))
+        for _ in range(3):
+            leader.produce(1)
+        assert segments() == [3]
 
     lead(scenario)

@@ -80,6 +80,7 @@ class LogDirectories:
             random=self.random,
             tail_cache=self.tail_cache,
             index_cache=self.index_cache,
+            flush_times=directory.flush_times,
         )
 
     def online(self) -> list[LogDirectory]:

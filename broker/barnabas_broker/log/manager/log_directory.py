@@ -16,6 +16,7 @@ from barnabas_broker.log import checkpoints, layout, properties_files
 from barnabas_broker.log.ballast import Ballast, NeededDisk
 from barnabas_broker.log.checkpoints import CheckpointError, OffsetCheckpoint
 from barnabas_broker.log.properties_files import BootMarker, CleanShutdownMarker, MetaProperties
+from barnabas_broker.metrics.duration_buckets import DurationBuckets
 from barnabas_protocol.ids import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class LogDirectory:
         "cleaner_offsets",
         "directory_id",
         "error",
+        "flush_times",
         "high_watermarks",
         "is_loaded",
         "is_marked_as_kept",
@@ -70,6 +72,7 @@ class LogDirectory:
         # For what may not stop when the disk is full: checkpoints, the metadata log, ...
         self.needed_disk: Disk = NeededDisk(disk, self.ballast)
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.flush_times = DurationBuckets()
         self.directory_id = ZERO_UUID
         self.error: Exception | None = None
         self.is_loaded = False

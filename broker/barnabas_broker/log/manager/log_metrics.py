@@ -35,6 +35,13 @@ def _directories(logs: LogManager) -> Iterator[Sample]:
             labels,
             len(directory.logs),
         )
+        yield Sample(
+            "barnabas_log_flush_seconds",
+            "histogram",
+            "Time that flushes of logs took, the wait for a thread of the disk included.",
+            labels,
+            directory.flush_times.histogram(),
+        )
         known = logs.disk_guard.of(directory)
         yield Sample(
             "barnabas_log_directory_guard",

@@ -54,6 +54,7 @@ async def begin_copy(manager: LogManager, log: PartitionLog, target: LogDirector
             random=manager.random,
             tail_cache=TailCache(0),
             index_cache=manager.index_cache,
+            flush_times=target.flush_times,
         ),
         log.topic_partition,
         log.topic_id,
