@@ -14,6 +14,7 @@ from barnabas_broker.lifecycle.broker_state import BrokerState, state_sample
 from barnabas_broker.log.manager.log_manager import LogManager
 from barnabas_broker.log.manager.log_metrics import log_samples
 from barnabas_broker.metadata.image_metrics import image_samples
+from barnabas_broker.metadata.quorum.metadata_quorum import MetadataQuorum
 from barnabas_broker.metrics.collector import MetricsCollector
 from barnabas_broker.metrics.sample import MetricSource, Sample
 from barnabas_broker.network.listeners import Listeners
@@ -35,6 +36,7 @@ def register_samples(
     data: DataPlane,
     turn: Turn,
     controller: Controller,
+    quorum: MetadataQuorum,
     logs: LogManager,
     dispatcher: Dispatcher,
     state: Callable[[], BrokerState],
@@ -49,6 +51,7 @@ def register_samples(
     register(data.fetch_purgatory.samples)
     register(turn.samples)
     register(lambda: controller_samples(controller))
+    register(quorum.samples)
     register(lambda: log_samples(logs))
     register(lambda: partition_samples(data.replicas))
     register(lambda: replication_samples(data.replicas))

@@ -216,6 +216,7 @@ class Server:
             data=self.data,
             turn=self.turn,
             controller=self.control.controller,
+            quorum=self.control.quorum,
             logs=self.logs,
             dispatcher=self.dispatcher,
             state=lambda: self.state,

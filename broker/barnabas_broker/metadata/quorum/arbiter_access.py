@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -20,11 +20,13 @@ from barnabas_broker.arbiter.arbiter import (
     Leader,
     Member,
     Stored,
+    SwapOutcome,
 )
 from barnabas_broker.metadata.log_ends import LogEnd
 from barnabas_broker.metadata.quorum.effects import Swap
 from barnabas_broker.metadata.quorum.messages import ArbiterView
 from barnabas_broker.metadata.quorum.voters import Voter
+from barnabas_broker.metrics.sample import Sample
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +78,18 @@ def record_of(
 class ArbiterAccess:
     """Runs what is asked of the store, in the background."""
 
-    __slots__ = ("_arbiter", "_is_away", "_is_wanted", "_on_read", "_swap", "_task", "_tried")
+    __slots__ = (
+        "_arbiter",
+        "_is_away",
+        "_is_wanted",
+        "_on_read",
+        "_swap",
+        "_task",
+        "_tried",
+        "failed_reads_count",
+        "reads_count",
+        "swaps",
+    )
 
     def __init__(self, arbiter: Arbiter, on_read: Callable[[Stored], Awaitable[None]]) -> None:
         """`on_read` is called with what was read; the next request waits until it returns."""
@@ -87,6 +100,9 @@ class ArbiterAccess:
         self._is_wanted = False
         self._is_away = False
         self._task: asyncio.Task[None] | None = None
+        self.reads_count = 0
+        self.failed_reads_count = 0
+        self.swaps = dict.fromkeys(SwapOutcome, 0)
 
     @property
     def is_busy(self) -> bool:
@@ -121,6 +137,29 @@ class ArbiterAccess:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def samples(self) -> Iterator[Sample]:
+        """What is told of the store: readings, swaps and whether it is away (MET-2)."""
+        for name, text, value in (
+            ("reads", "Readings of the arbiter's record.", self.reads_count),
+            ("read_failures", "Readings that found no record or store.", self.failed_reads_count),
+        ):
+            yield Sample(f"barnabas_arbiter_{name}_total", "counter", text, {}, value)
+        for outcome, count in self.swaps.items():
+            yield Sample(
+                "barnabas_arbiter_swaps_total",
+                "counter",
+                "Attempts to renew or change the arbiter's record, by what is known of them.",
+                {"outcome": outcome.value},
+                count,
+            )
+        yield Sample(
+            "barnabas_arbiter_away",
+            "gauge",
+            "1 while the arbiter's record cannot be read, for which no broker stops.",
+            {},
+            float(self._is_away),
+        )
+
     def _start(self) -> None:
         if not self.is_busy:
             self._task = asyncio.create_task(self._run(), name="arbiter")
@@ -130,10 +169,12 @@ class ArbiterAccess:
             self._is_wanted = False
             if self._swap is not None:
                 (token, record), self._swap = self._swap, None
-                await self._arbiter.compare_and_swap(token, record)
+                self.swaps[await self._arbiter.compare_and_swap(token, record)] += 1
+            self.reads_count += 1
             try:
                 stored = await self._arbiter.read()
             except ArbiterError as error:
+                self.failed_reads_count += 1
                 if not self._is_away:
                     self._is_away = True
                     logger.warning("the arbiter cannot be read, it is tried again: %s", error)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -42,6 +42,7 @@ from barnabas_broker.metadata.quorum.timing import QuorumTiming
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.metadata.snapshot import SnapshotName
 from barnabas_broker.metadata.snapshot_files import read_snapshot
+from barnabas_broker.metrics.sample import Sample
 
 logger = logging.getLogger(__name__)
 
@@ -197,6 +198,10 @@ class MetadataQuorum(OutboundRequests):
     def is_arbiter_away(self) -> bool:
         """Whether the arbiter could not be read when this node last tried."""
         return self._access.is_away
+
+    def samples(self) -> Iterator[Sample]:
+        """What is told of the arbiter's record and its store."""
+        return self._access.samples()
 
     @property
     def high_watermark(self) -> int:
