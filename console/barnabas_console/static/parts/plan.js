@@ -37,7 +37,8 @@ export function PlanDialog({ title, action, body, danger = false, onClose, onDon
   useEffect(() => setRefused(null), [asked]);
   const named = !plan?.typed || typed === plan.typed;
   const ready = plan !== null && plan.refusal === null && plan.change_count > 0 && named;
-  // An undo has no form that takes the focus of the button that asked for it.
+  // What had the focus before is gone with what was shown: the plan that is drawn up takes it.
+  const cancel = useFocus(carried === null && (undo !== null || refused !== null));
   const yes = useFocus(undo !== null && ready && carried === null);
   if (carried) {
     /** @param {import("../api.js").Failure} why */
@@ -68,7 +69,7 @@ export function PlanDialog({ title, action, body, danger = false, onClose, onDon
       failure ? h(ErrorBox, { failure, onRetry: again }) : body === null && undo === null ? null : plan === null ? h(Skeleton, { rows: 3 }) : h(Preview, { plan }),
       plan?.typed && plan.refusal === null && h(TypedName, { name: plan.typed, typed, onTyped: setTyped }),
       h("footer", { class: "actions" },
-        h("button", { type: "button", onClick: onClose }, "Cancel"),
+        h("button", { ref: cancel, type: "button", onClick: onClose }, "Cancel"),
         h("button", { ref: yes, type: "submit", class: danger ? "danger" : "primary", disabled: !ready }, undo === null ? action : "Undo"))));
 }
 
@@ -77,21 +78,21 @@ export function PlanDialog({ title, action, body, danger = false, onClose, onDon
  * @returns {{plan: PlanFacts | null, failure: import("../api.js").Failure | null, again: () => void}}
  */
 function usePlan(body) {
-  const [drawn, setDrawn] = useState(/** @type {{plan: PlanFacts | null, failure: import("../api.js").Failure | null}} */ ({ plan: null, failure: null }));
+  const [drawn, setDrawn] = useState(NOT_DRAWN);
   const [round, setRound] = useState(0);
   const first = useRef(true);
   const text = body && JSON.stringify(body);
   useEffect(() => {
-    setDrawn({ plan: null, failure: null });
+    setDrawn(NOT_DRAWN);
     if (text === null) return undefined;
     const aborted = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        setDrawn({ plan: await post("plans", JSON.parse(text), { signal: aborted.signal }), failure: null });
+        setDrawn({ text, plan: await post("plans", JSON.parse(text), { signal: aborted.signal }), failure: null });
       } catch (error) {
         if (aborted.signal.aborted) return;
         if (!(error instanceof ApiError)) throw error;
-        setDrawn({ plan: null, failure: error.failure });
+        setDrawn({ text, plan: null, failure: error.failure });
       }
     }, first.current ? 0 : REST_MS);
     first.current = false;
@@ -100,8 +101,13 @@ function usePlan(body) {
       aborted.abort();
     };
   }, [text, round]);
-  return { ...drawn, again: () => setRound((old) => old + 1) };
+  // An effect comes after the page was painted: until then a plan may be of what was typed before.
+  const { plan, failure } = drawn.text === text ? drawn : NOT_DRAWN;
+  return { plan, failure, again: () => setRound((old) => old + 1) };
 }
+
+/** @type {{text: string | null, plan: PlanFacts | null, failure: import("../api.js").Failure | null}} `text` is the body that it is of */
+const NOT_DRAWN = { text: null, plan: null, failure: null };
 
 /** @param {{plan: PlanFacts}} props */
 function Preview({ plan }) {
@@ -192,7 +198,7 @@ function Carried({ plan, typed, onRefused, onDone, onUndo, onClose }) {
   const more = (outcome?.failed ?? 0) - failures.length;
   const undo = outcome?.undo;
   const over = outcome !== null || lost !== null;
-  const close = useFocus(over);
+  const close = useFocus(true);
   return h("div", { class: "plan" },
     lost && h(ErrorBox, { failure: lost }),
     h("p", { role: "status" }, outcome === null
@@ -204,5 +210,5 @@ function Carried({ plan, typed, onRefused, onDone, onUndo, onClose }) {
     outcome?.undo_command && h("p", { class: "plan-command" }, h(Copy, { text: outcome.undo_command })),
     h("footer", { class: "actions" },
       undo && h("button", { type: "button", onClick: () => onUndo(undo.id) }, "Undo…"),
-      h("button", { ref: close, type: "button", class: "primary", onClick: onClose, disabled: !over }, "Close")));
+      h("button", { ref: close, type: "button", class: "primary", "aria-disabled": !over, onClick: () => over && onClose() }, "Close")));
 }

@@ -22,7 +22,7 @@ export function RecordForm({ topic, like, partitions, onClose, onWritten }) {
     if (state.busy) return;
     setState({ busy: true, failure: null, written: null });
     try {
-      const written = await post(`topics/${encodeURIComponent(topic)}/records`, bodyOf(form));
+      const written = await post(`topics/${encodeURIComponent(topic)}/records`, await bodyOf(form));
       setState({ busy: false, failure: null, written });
       onWritten();
     } catch (error) {
@@ -57,24 +57,22 @@ export function RecordForm({ topic, like, partitions, onClose, onWritten }) {
 /** @param {{name: "key" | "value", title: string, rows: number, form: any, change: (change: any) => void}} props */
 function SideField({ name, title, rows, form, change }) {
   const format = form[`${name}_format`];
+  // It is read when the record is written: a form that is sent while it was being read had none of it.
   /** @param {Event} event */
-  const file = async (event) => {
-    const [chosen] = /** @type {HTMLInputElement} */ (event.target).files ?? [];
-    if (chosen) change({ [name]: await base64Of(chosen) });
-  };
+  const file = (event) => change({ [name]: /** @type {HTMLInputElement} */ (event.target).files?.[0] ?? "" });
   const label = `${title} as ${format}`;
   return h("div", { class: "field" },
     h("span", { class: "field-row" }, h("span", null, title),
       h("select", { class: "push", value: format, "aria-label": `Format of the ${name}`, onChange: (/** @type {Event} */ event) => change({ [`${name}_format`]: textOf(event), ...(textOf(event) === "base64" || format === "base64" ? { [name]: "" } : {}) }) },
         FORMATS.map(([value, words]) => h("option", { key: value, value }, words)))),
-    format === "base64" ? h("input", { type: "file", "aria-label": label, onChange: file })
+    format === "base64" ? h("input", { type: "file", required: true, "aria-label": label, onChange: file })
       : format === "null" ? h("p", { class: "muted" }, name === "value" ? "∅ a tombstone" : "∅ no key")
       : h("textarea", { rows, autofocus: name === "value", value: form[name], spellcheck: false, "aria-label": label, onInput: (/** @type {InputEvent} */ event) => change({ [name]: textOf(event) }) }));
 }
 
 /** @param {RecordRow | null} like */
 function startOf(like) {
-  const start = { key: "", key_format: "text", value: "", value_format: "text", headers: "", kept: /** @type {KeptHeader[]} */ ([]), partition: "", timestamp: "" };
+  const start = { key: /** @type {string | File} */ (""), key_format: "text", value: /** @type {string | File} */ (""), value_format: "text", headers: "", kept: /** @type {KeptHeader[]} */ ([]), partition: "", timestamp: "" };
   if (!like) return start;
   return {
     ...start,
@@ -137,11 +135,11 @@ function sideOf(row, side) {
 }
 
 /** @param {ReturnType<typeof startOf>} form */
-function bodyOf(form) {
+async function bodyOf(form) {
   return {
-    key: form.key,
+    key: await contentOf(form.key),
     key_format: form.key === "" && (form.key_format === "text" || form.key_format === "json") ? "null" : form.key_format,
-    value: form.value,
+    value: await contentOf(form.value),
     value_format: form.value_format,
     headers: headersIn(form),
     partition: form.partition === "" ? null : Number(form.partition),
@@ -168,9 +166,18 @@ function textOf(event) {
   return /** @type {HTMLInputElement} */ (event.target).value;
 }
 
-/** @param {File} file */
-async function base64Of(file) {
-  const data = new Uint8Array(await file.arrayBuffer());
+/** @param {string | File} content as it is typed, or a file */
+async function contentOf(content) {
+  if (typeof content === "string") return content;
+  try {
+    return base64Of(new Uint8Array(await content.arrayBuffer()));
+  } catch {
+    throw new ApiError({ status: 400, error: "file", message: `The file ${content.name} cannot be read.`, hint: "Choose it again." });
+  }
+}
+
+/** @param {Uint8Array} data */
+function base64Of(data) {
   let text = "";
   for (let at = 0; at < data.length; at += 8_192) text += String.fromCharCode(...data.subarray(at, at + 8_192));
   return btoa(text);
