@@ -347,6 +347,7 @@ class LocalLog:
                 old.trim_file()
             segment = self._new_segment(base_offset)
             segment.create(self.config.segment_bytes if self.config.preallocate else 0)
+            segment.begin_transaction_index()
         except OSError as error:
             raise self.fail(self.directory, error) from error
         self.segments.append(segment)

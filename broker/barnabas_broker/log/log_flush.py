@@ -351,6 +351,8 @@ class LogFlush:
                 missing.target.mark_written(missing.position + len(missing.data))
             if step.segment is not log.segments.active:
                 step.segment.release_file()
+                if step.transaction_index is not None:
+                    step.transaction_index.release_file()
                 log.index_cache.note(step.segment)
 
     def _steps(self, is_full: bool) -> tuple[list[_Step], dict[Segment, object]]:

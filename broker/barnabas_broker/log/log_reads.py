@@ -6,6 +6,7 @@ a thread gets the segments and their sizes as they were when it was started.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -25,8 +26,37 @@ from barnabas_broker.log.recovery.segment_recovery import load_checked_indexes
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.tail_cache import LogRead
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
+from barnabas_protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES
 
 _Result = TypeVar("_Result")
+COMMITTED_BATCHES_MAX = 2_000
+"""Batches that a reader of committed records gets at a time: each is looked at, in a turn."""
+_BATCH_HEAD = struct.Struct(">qi11xi")  # base offset, length, last offset delta
+
+
+def committed(read: LogRead) -> tuple[LogRead, int]:
+    """A read as far as it may be looked at, and the offset behind its last whole batch.
+
+    Aborted transactions that begin there or later are of no use to its reader. A log may have a
+    hundred thousand.
+    """
+    end, left, size = 0, COMMITTED_BATCHES_MAX, 0
+    for number, buffer in enumerate(read.buffers):
+        position, buffer_size = 0, len(buffer)
+        while position + HEADER_BYTES <= buffer_size:
+            base_offset, length, last_delta = _BATCH_HEAD.unpack_from(buffer, position)
+            following = position + LOG_OVERHEAD_BYTES + length
+            if following > buffer_size or following < position + HEADER_BYTES:
+                break  # cut, or no batch
+            if not left:
+                kept = read.buffers[:number]
+                if position:
+                    kept.append(memoryview(buffer)[:position])
+                return LogRead(kept, size + position), end
+            left -= 1
+            end, position = base_offset + last_delta + 1, following
+        size += buffer_size
+    return read, end
 
 
 class LogReads:
@@ -143,9 +173,16 @@ class LogReads:
         log = self._log
         log.check_online()
         found: list[tuple[int, int]] = []
+        if end <= start:
+            return found
         try:
             for segment in log.segments.from_offset(start):
-                entries, is_complete = segment.open_transaction_index().collect(start, end)
+                index = segment.transaction_index
+                if index is None:
+                    index = segment.open_transaction_index()
+                if not index:
+                    continue  # as nearly always, and there may be very many
+                entries, is_complete = index.collect(start, end)
                 found += [(entry.producer_id, entry.first_offset) for entry in entries]
                 if is_complete:
                     break

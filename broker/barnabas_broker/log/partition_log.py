@@ -24,7 +24,7 @@ from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE
 from barnabas_broker.log.local_log import LocalLog, LogContext
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_reader import TimestampOffset
-from barnabas_broker.log.log_reads import LogReads
+from barnabas_broker.log.log_reads import LogReads, committed
 from barnabas_broker.log.producer_replay import marker_of, replay
 from barnabas_broker.log.recovery.log_loader import LoadedLog, LogLoader, new_log
 from barnabas_broker.log.retention import (
@@ -567,7 +567,8 @@ class PartitionLog:
             segments = self.segments.values()
             found = await self.read(offset, max_bytes, limit_offset, at_least_one=at_least_one)
             if self._begins_with(segments):
-                return found, self.aborted_transactions(offset, limit_offset)
+                found, end_offset = committed(found)
+                return found, self.aborted_transactions(offset, end_offset)
 
     def size_between(self, offset: int, limit_offset: int) -> int:
         """About how many bytes can be read in [offset, limit): exact at the tail, else not less."""

@@ -274,6 +274,11 @@ class Segment:
             self.transaction_index = TransactionIndex(self.disk, path, self.base_offset)
         return self.transaction_index
 
+    def begin_transaction_index(self) -> None:
+        """Note that there is no file of aborted transactions: nobody needs to look for one."""
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        self.transaction_index = TransactionIndex(self.disk, path, self.base_offset, is_new=True)
+
     def has_damaged_transactions(self) -> bool:
         """Whether something is wrong with the index of aborted transactions. Raises: OSError."""
         return self.open_transaction_index().is_damaged

@@ -47,7 +47,8 @@ class TransactionIndex:
         "start_offset",
     )
 
-    def __init__(self, disk: Disk, path: str, start_offset: int) -> None:
+    def __init__(self, disk: Disk, path: str, start_offset: int, *, is_new: bool = False) -> None:
+        """Read what is there; with `is_new` there is known to be no file. Raises: OSError."""
         self._disk = disk
         self.path = path
         self.start_offset = start_offset
@@ -57,7 +58,7 @@ class TransactionIndex:
         self.is_name_unsynced = False
         # Entries were cut off here (`forget_from`) that the file still has.
         self.is_file_longer = False
-        if disk.exists(path):
+        if not is_new and disk.exists(path):
             self._data += disk.read_bytes(path)
         # A crash may have left a part of the last entry.
         rest = len(self._data) % ENTRY_BYTES
@@ -150,11 +151,12 @@ class TransactionIndex:
             else:
                 high = middle
         found: list[AbortedTransaction] = []
-        for index in range(low, len(self)):
-            entry = self._entry(index)
-            if entry.first_offset < end_offset:
-                found.append(entry)
-            if entry.last_stable_offset >= end_offset:
+        # Of very many entries, as one transaction that stayed open keeps the search going.
+        entries = self._data[low * ENTRY_BYTES :]
+        for _, producer_id, first, last, stable in _ENTRY.iter_unpack(entries):
+            if first < end_offset:
+                found.append(AbortedTransaction(producer_id, first, last, stable))
+            if stable >= end_offset:
                 # Everything below that offset was decided when this marker was written.
                 return found, True
         return found, False
@@ -210,6 +212,10 @@ class TransactionIndex:
     def renamed(self, path: str) -> None:
         """Note that the file, if there is one, was moved: the open handle stays valid."""
         self.path = path
+
+    def release_file(self) -> None:
+        """Let go of the file, all of which is synced, until the next entry."""
+        self._file = None
 
     def close(self) -> None:
         """Close the file."""

@@ -12,10 +12,11 @@ from barnabas_broker.env.disk import RealDisk
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.local_log import UNSYNCED_SEGMENTS_MAX, LogContext
 from barnabas_broker.log.log_reader import INDEXED_SEGMENTS_MAX, IndexCache, TimestampOffset
-from barnabas_broker.log.log_reads import LogReads
+from barnabas_broker.log.log_reads import COMMITTED_BATCHES_MAX, LogReads, committed
 from barnabas_broker.log.partition_log import PartitionLog
-from barnabas_broker.log.tail_cache import TailCache
+from barnabas_broker.log.tail_cache import LogRead, TailCache
 from barnabas_protocol.errors import ErrorCode, KafkaError
+from barnabas_protocol.records.control import ControlType, encode_marker
 from barnabas_protocol.records.record import Record, encode_batch
 from tests.broker.log.log_fixtures import (
     NOW_MS,
@@ -254,6 +255,82 @@ def test_very_many_segments_have_few_files_open(tmp_path: Path) -> None:
         disk.close()
 
     asyncio.run(main())
+
+
+def append_aborted(log: PartitionLog, producer_id: int, timestamp: int = NOW_MS) -> None:
+    """A transaction of one record, and its marker."""
+    log.append_as_leader(
+        client_batch(
+            timestamp=timestamp,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        ),
+        0,
+        now_ms=NOW_MS,
+    )
+    marker = encode_marker(
+        ControlType.ABORT,
+        producer_id=producer_id,
+        producer_epoch=0,
+        coordinator_epoch=1,
+        timestamp=timestamp,
+    )
+    log.append_as_leader(marker, 0, internal=True, now_ms=NOW_MS)
+    log.write_staged()
+    log.advance_high_watermark(log.log_end_offset)
+
+
+def test_aborted_transactions_of_closed_segments_hold_no_descriptor(tmp_path: Path) -> None:
+    async def main() -> None:
+        disk = GatedDisk()
+        disk.gate.set()
+        log = await filled_log(disk, tmp_path / "topic-0", segment_ms=1)
+        await log.flush()
+        before = open_descriptors()
+        for number in range(20):
+            append_aborted(log, number, NOW_MS + 50_000 + 5 * number)
+        await log.flush()
+        assert len(log.aborted_transactions(0, log.log_end_offset)) == 20
+        assert open_descriptors() - before < 5
+        await log.close()
+        disk.close()
+
+    asyncio.run(main())
+
+
+def test_a_reader_hears_of_the_aborted_transactions_in_what_it_reads() -> None:
+    """TXL-7: of very many, those behind it would be told again and again."""
+    fixture = LogFixture(cache_bytes=0)
+    log = fixture.log
+    for number in range(10):
+        append_aborted(log, number)
+
+    async def main() -> None:
+        for offset in range(0, 20, 2):
+            read, aborted = await log.read_with_aborted(offset, 1, log.log_end_offset)
+            assert aborted == [(offset // 2, offset)]
+            assert read.size_bytes == sum(map(len, read.buffers))
+
+    asyncio.run(main())
+    assert log.aborted_transactions(0, 0) == []
+
+
+def test_a_reader_of_committed_records_gets_some_batches_at_a_time() -> None:
+    batches = [bytes(client_batch(b"v")) for _ in range(COMMITTED_BATCHES_MAX + 10)]
+    stamped = [number.to_bytes(8, "big") + one[8:] for number, one in enumerate(batches)]
+    size = len(batches[0])
+    several = b"".join(stamped)
+    for buffers in (list(stamped), [several], [stamped[0], several[size:]]):
+        read, end_offset = committed(LogRead(list(buffers), len(several)))
+        assert end_offset == COMMITTED_BATCHES_MAX
+        assert read.size_bytes == COMMITTED_BATCHES_MAX * size
+        assert b"".join(bytes(one) for one in read.buffers) == several[: read.size_bytes]
+    cut = several[: 3 * size + 65]
+    read, end_offset = committed(LogRead([cut], len(cut)))
+    assert (end_offset, read.size_bytes) == (3, len(cut))
+    assert committed(LogRead([], 0))[1] == 0
 
 
 def test_a_follower_finds_no_timestamp_in_a_batch_that_compaction_has_emptied() -> None:

@@ -24,6 +24,7 @@ from barnabas_broker.log.layout import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     parse_offset,
     segment_file_name,
 )
@@ -264,6 +265,8 @@ class LogLoader:
         for base_offset in sorted(bases):
             segment = self._new_segment(base_offset)
             segment.size_bytes = self._disk.size(segment.log_path)
+            if segment_file_name(base_offset, TRANSACTION_INDEX_SUFFIX) not in names:
+                segment.begin_transaction_index()
             segments.append(segment)
         for segment, following in pairwise(segments):
             if following.base_offset < indexed_below and not all(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
+from barnabas_broker.log.log_reads import committed
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.metadata.image import BrokerImage
 from barnabas_broker.network.heavy_work import SLICE, Pause
@@ -134,14 +135,20 @@ class PartitionReader:
         try:
             data, partition, limit = self._start(request)
             if request.fetch_offset >= limit or (left <= 0 and not is_first):
-                return self._finish(data, partition, limit)
+                data.aborted = [] if self._parameters.read_committed else None
+                return self._counted(data, partition)
             read = partition.log.read_nowait(
                 request.fetch_offset, min(left, request.max_bytes), limit, at_least_one=is_first
             )
             if read is None:
                 return None
+            if not self._parameters.read_committed:
+                data.buffers, data.size_bytes = read.buffers, read.size_bytes
+                return self._counted(data, partition)
+            read, end_offset = committed(read)
             data.buffers, data.size_bytes = read.buffers, read.size_bytes
-            return self._finish(data, partition, limit)
+            data.aborted = partition.log.aborted_transactions(request.fetch_offset, end_offset)
+            return self._counted(data, partition)
         except Exception as error:
             return _failed(request, error)
 
@@ -206,11 +213,6 @@ class PartitionReader:
             if data.preferred_replica != NO_REPLICA:
                 return data, partition, 0
         return data, partition, limit
-
-    def _finish(self, data: PartitionData, partition: Partition, limit: int) -> PartitionData:
-        if self._parameters.read_committed:
-            data.aborted = partition.log.aborted_transactions(data.request.fetch_offset, limit)
-        return self._counted(data, partition)
 
     def _counted(self, data: PartitionData, partition: Partition) -> PartitionData:
         if self._parameters.is_follower:
