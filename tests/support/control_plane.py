@@ -96,7 +96,7 @@ class ControlPlane:
     async def start(self, previous_broker_epoch: int = -1) -> int:
         """Recover, lead, register; returns the broker epoch."""
         await self.quorum.recover()
-        await self.quorum.start(Leader(0, "localhost", 9092))
+        await self.quorum.start(Leader(0, "localhost", 9092), ["PLAINTEXT"])
         await self.quorum.until_active(20)
         self.controller.expect_no_heartbeats()
         return await self.controller.register_broker(

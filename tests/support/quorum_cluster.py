@@ -174,7 +174,9 @@ class QuorumMachine:
         )
         await self.quorum.recover()
         self.is_up = True
-        await self.quorum.start(Leader(self.node_id, "localhost", 9000 + self.node_id))
+        await self.quorum.start(
+            Leader(self.node_id, "localhost", 9000 + self.node_id), ["PLAINTEXT"]
+        )
 
     async def _leads(self, epoch: int) -> None:
         """Registers the node, as a controller would do for it and the others."""

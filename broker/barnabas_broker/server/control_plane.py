@@ -143,7 +143,7 @@ class ControlPlane:
             if others and one.name in (name, *others)
         )
         leader = Leader(self._logs.node_id, endpoint.host, endpoint.port, listeners)
-        await self.quorum.start(leader)
+        await self.quorum.start(leader, [one.name for one in advertised])
 
     async def lead(self, advertised: Sequence[Endpoint], seconds_max: float | None = None) -> None:
         """Start, and return when this node leads the control plane.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -38,6 +38,7 @@ from barnabas_broker.metadata.quorum.messages import (
 )
 from barnabas_broker.metadata.quorum.node import QuorumNode, Role
 from barnabas_broker.metadata.quorum.outbound_requests import OutboundRequests
+from barnabas_broker.metadata.quorum.registered_address import OwnListeners, registered_address
 from barnabas_broker.metadata.quorum.timing import QuorumTiming
 from barnabas_broker.metadata.records import MetadataRecord
 from barnabas_broker.metadata.snapshot import SnapshotName
@@ -74,9 +75,13 @@ class MetadataQuorum(OutboundRequests):
         )
         return image
 
-    async def start(self, address: Leader) -> None:
-        """Take part, reached by others at an address. `recover` must have been awaited."""
+    async def start(self, address: Leader, listener_names: Iterable[str]) -> None:
+        """Take part, reached by others at an address. `recover` must have been awaited.
+
+        The names are those of all listeners that this node has.
+        """
         self._address = address
+        self._own_listeners = OwnListeners(frozenset(listener_names), self._listener_name, address)
         node = self.node
         self._loop = asyncio.get_running_loop()
         self._timing = QuorumTiming(self._settings, self._clock.monotonic_ms())
@@ -239,21 +244,15 @@ class MetadataQuorum(OutboundRequests):
         return self._observations.majority_heard_ms(self.node, self._clock.monotonic_ms())
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
-        """Where a node is reached by brokers: the newest that is known, committed or not.
-
-        A broker of an earlier release may have no listener for brokers alone: it takes their
-        requests on its first one.
-        """
+        """Where a node is reached by brokers: the newest that is known, committed or not."""
         leader = self._observations.leader_address
         if leader is not None and leader.node_id == node_id:
             return leader.address_by(self._listener_name)
-        broker = self.log.pending_image.brokers.get(node_id)
+        brokers = self.log.pending_image.brokers
+        broker = brokers.get(node_id)
         if broker is None:
             return None
-        listener = broker.listeners.get(self._listener_name)
-        if listener is None:
-            listener = next(iter(broker.listeners.values()), None)
-        return None if listener is None else (listener.host, listener.port)
+        return registered_address(broker, brokers.values(), self._own_listeners)
 
     def describe(self) -> QuorumDescription:
         """Who has the metadata log, and how far each copy is. Raises: NotLeadingError."""

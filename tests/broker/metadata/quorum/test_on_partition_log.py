@@ -102,7 +102,7 @@ def test_metadata_survives_restarts_and_trimming(
             )
             recovered = await quorum.recover()
             assert recovered.config_overrides(2, "t") == overrides
-            await quorum.start(Leader(0, "localhost", 1))
+            await quorum.start(Leader(0, "localhost", 1), ["PLAINTEXT"])
             await quorum.until_active(20)
             assert quorum.controller_epoch == epoch
             number = 0
