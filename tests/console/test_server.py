@@ -55,6 +55,24 @@ def test_every_route_refuses_who_is_not_the_page() -> None:
     asyncio.run(run())
 
 
+def test_a_page_of_another_cluster_can_do_nothing_here() -> None:
+    """A forwarded port leads to another console while the page is open: the page says prod."""
+
+    async def run() -> None:
+        async with running_console(cluster_name="dev café") as client:
+            for method, path, _ in api_routes(client):
+                headers = {**OWN, "X-Barnabas-Cluster": "prod"}
+                async with client.request(method, path, headers=headers, json={}) as response:
+                    assert response.status == 409, (method, path)
+                    if method != "HEAD":
+                        assert (await response.json())["error"] == "ANOTHER_CLUSTER"
+            headers = {**OWN, "X-Barnabas-Cluster": "dev%20caf%C3%A9"}
+            async with client.get("/api/v1/session", headers=headers) as response:
+                assert response.status == 200
+
+    asyncio.run(run())
+
+
 def test_a_read_only_console_has_no_route_that_changes_anything() -> None:
     """CON-143, CON-172."""
 

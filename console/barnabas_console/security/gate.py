@@ -24,6 +24,7 @@ from barnabas_console.rights.needed import REFUSALS, lock_of
 from barnabas_console.security.request_rules import (
     api_refusal,
     browser_of,
+    cluster_refusal,
     host_names,
     host_refusal,
     page_refusal,
@@ -126,6 +127,9 @@ class Gate:
             refused = page_refusal(request.headers)
         if refused is not None:
             raise ApiError(403, "FORBIDDEN", refused)
+        refused = cluster_refusal(request.headers, self._context.settings.cluster_name)
+        if refused is not None:
+            raise ApiError(409, "ANOTHER_CLUSTER", refused, hint="Load the page anew.")
         return await handler(request)
 
     @web.middleware

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from barnabas_console.loopback import is_loopback
 from barnabas_console.settings import ConsoleSettings
@@ -18,6 +18,7 @@ from barnabas_console.settings import ConsoleSettings
 OWN_HEADER: Final = "X-Barnabas-Console"
 OWN_HEADER_VALUE: Final = "1"
 BROWSER_HEADER: Final = "X-Barnabas-Browser"
+CLUSTER_HEADER: Final = "X-Barnabas-Cluster"
 _BROWSER_CHARACTERS_MAX: Final = 64
 _SAME_SITE: Final = ("same-origin", "none")
 
@@ -66,6 +67,17 @@ def api_refusal(headers: Mapping[str, str]) -> str | None:
     if headers.get(OWN_HEADER) != OWN_HEADER_VALUE:
         return f"calls of the API carry the header {OWN_HEADER}: {OWN_HEADER_VALUE}"
     return page_refusal(headers)
+
+
+def cluster_refusal(headers: Mapping[str, str], name: str) -> str | None:
+    """Why a page is refused that shows another cluster than the one of this name; None for others.
+
+    A port that is forwarded may lead to another console than the one that the page came from.
+    """
+    shown = unquote(headers.get(CLUSTER_HEADER, name))
+    if shown == name:
+        return None
+    return f"the page is of the cluster {shown[:100]!r}, and this console is of {name!r}"
 
 
 def browser_of(headers: Mapping[str, str], address: str | None) -> str:

@@ -4,7 +4,7 @@
 // with its age when it could not be read anew (CON-153).
 import { signal, useEffect, useMemo } from "./vendor/vendor.js";
 import { browserId } from "./preferences.js";
-import { base } from "./router.js";
+import { base, ownCluster } from "./router.js";
 
 /**
  * What went wrong, in words for people: the server's own, or ours where it did not answer.
@@ -71,6 +71,8 @@ async function send(method, path, { body, headers, signal: aborted } = {}) {
       headers: {
         "X-Barnabas-Console": "1",
         "X-Barnabas-Browser": browserId.value,
+        // A forwarded port may lead to the console of another cluster by now: it refuses this page.
+        ...(ownCluster.peek() ? { "X-Barnabas-Cluster": encodeURIComponent(ownCluster.peek()) } : {}),
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
         ...headers,
       },

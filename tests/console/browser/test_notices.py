@@ -60,3 +60,22 @@ def test_old_facts_stay_with_their_age(scripted: WatchedPage) -> None:
     api.is_reachable = True
     expect(page.get_by_text("as of")).to_have_count(0)
     scripted.forget_errors("ERR_CONNECTION_REFUSED")
+
+
+def test_a_console_of_another_cluster_is_told_and_shows_nothing_as_new(
+    scripted: WatchedPage,
+) -> None:
+    """CON-153: each call says which cluster the page shows, so that another one refuses it."""
+    api = ScriptedApi(scripted.page)
+    api.answers["topics"] = listing(topic_rows(["orders"]), "topic")
+    page = scripted.page
+    page.goto("/orders-prod/topics")
+    expect(page.get_by_role("link", name="orders")).to_be_visible()
+    with page.expect_request("**/api/v1/topics?**") as asked:
+        pass
+    assert asked.value.headers["x-barnabas-cluster"] == "orders-prod"
+    words = "the page is of the cluster 'orders-prod', and this console is of 'dev'"
+    api.answers["topics"] = lambda _: (409, {"error": "ANOTHER_CLUSTER", "message": words})
+    expect(page.get_by_text(words)).to_be_visible()
+    expect(page.get_by_text("as of")).to_be_visible()
+    scripted.forget_errors("409")
