@@ -83,6 +83,9 @@ def _plan_count(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> Sc
     if cluster is None:
         waiting = "the brokers do not answer" if leaving else ""
         return ScalePlan(replicas=current, waiting_on=waiting)
+    if needed := _needed_to_lead(observed, cluster, current):
+        waiting = f"broker {needed[-1]}, without which nobody leads the control plane"
+        return ScalePlan(replicas=needed[-1] + 1, waiting_on=waiting)
     gone = _gone(observed, cluster, current)
     stopping = [node_id for node_id in observed.pods if node_id >= current]
     if gone or stopping:
@@ -158,6 +161,21 @@ def _gone(observed: Observed, cluster: ClusterView, current: int) -> tuple[int, 
         and node_id not in observed.pods
         and not cluster.held_by(node_id)
     )
+
+
+def _needed_to_lead(observed: Observed, cluster: ClusterView, current: int) -> list[int]:
+    """Brokers that went without leaving the metadata log, and left no majority, in rising order.
+
+    Who its members are nobody tells then; those that were scaled away in good order are forgotten
+    first, or are few.
+    """
+    if cluster.controller_id is not None or 2 * len(cluster.live_ids) > len(cluster.brokers):
+        return []
+    return [
+        node_id
+        for node_id in sorted(cluster.brokers.keys() - cluster.live_ids - observed.pods.keys())
+        if node_id >= current and _has_volume(observed, node_id)
+    ]
 
 
 def _stranded(observed: Observed, cluster: ClusterView, current: int) -> list[int]:

@@ -144,6 +144,21 @@ def test_a_broker_that_went_with_its_volumes_gives_its_partitions_away() -> None
         assert plan.waiting_on == "broker 3 gives 1 partitions to others"
 
 
+def test_brokers_without_which_nobody_leads_come_back() -> None:
+    """Two of three were scaled away by hand: nobody could forget them, or ever led again."""
+    view = cluster(live=[0], fenced=[1, 2], controller_id=None)
+    seen = observed([pod(0)], view=view, volumes=[volume(1), volume(2)])
+    plan = scale(seen, 1)
+    assert plan.replicas == 3
+    assert plan.waiting_on == "broker 2, without which nobody leads the control plane"
+    for fine in (
+        replace(seen, cluster=replace(view, controller_id=0)),
+        replace(seen, volumes=()),
+        replace(seen, cluster=cluster(live=[0, 3], fenced=[1], controller_id=None)),
+    ):
+        assert scale(fine, 1).replicas == 1
+
+
 def test_the_last_broker_is_not_emptied() -> None:
     """operator.md 1: last-broker guard."""
     view = cluster(partition("a", [0]), live=[0])

@@ -221,3 +221,17 @@ def test_a_stateful_set_that_was_lowered_by_hand_leaves_no_broker_with_partition
     assert all(one.in_sync == set(one.replicas) <= {0, 1, 2} for one in world.partitions)
     assert world.registered == {0, 1, 2}
     assert world.condition("Ready")["status"] == "True"
+
+
+def test_a_stateful_set_that_was_lowered_by_hand_does_not_end_the_control_plane() -> None:
+    """Three members of the metadata log became one that alone is no majority, for good."""
+    world = settled()
+    world.is_available = False
+    world.partitions.clear()
+    patch = {"spec": {"replicas": 1}}
+    world.change(patch)
+    world.store.update(STATEFUL_SET, NAMESPACE, NAME, lambda old: merge_patched(old, patch))
+    asyncio.run(world.settle())
+    assert size(world) == 1
+    assert (world.members, world.registered, world.controller) == ({0}, {0}, 0)
+    assert world.condition("Ready")["status"] == "True"
