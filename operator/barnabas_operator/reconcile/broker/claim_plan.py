@@ -116,11 +116,17 @@ def _has_all(observed: Observed, node_id: int) -> bool:
 
 
 def _is_scaled_away(spec: BrokerSpec, observed: Observed, scale: ScalePlan, node_id: int) -> bool:
-    """Whether a broker is gone for good, and the cluster, which answers, knows nothing of it."""
+    """Whether a broker is gone for good, and the cluster, which answers, knows nothing of it.
+
+    Nor has the metadata log it as a member: somebody may have taken its pod away before it left.
+    """
     current, cluster = observed.stateful_set, observed.cluster
     if current is None or current.is_going or cluster is None or spec.replicas == 0:
         return False
     if node_id < max(current.replicas, scale.replicas, spec.replicas):
+        return False
+    members = cluster.members
+    if members is not None and (not members.ids or node_id in members.ids):
         return False
     is_forgotten = node_id not in cluster.brokers and not cluster.held_by(node_id)
     return is_forgotten and node_id not in observed.pods

@@ -25,6 +25,7 @@ from tests.operator.reconcile.broker.views import (
     NOW,
     SPEC,
     cluster,
+    members,
     observed,
     partition,
     pod,
@@ -254,7 +255,9 @@ def test_claims_of_a_broker_that_was_scaled_away_go_where_that_is_asked_for(
 
 
 def test_claims_stay_of_whoever_may_come_back() -> None:
-    """Stopped, not yet forgotten, on its way, not known: none of that is gone for good."""
+    """Stopped, not yet forgotten, on its way, not known: none of that is gone for good. Nor is a
+    member of the metadata log whose pod was taken away by hand (story 910075).
+    """
     asked = {"delete_claim": DeleteClaim.ALWAYS}
     away = scaled_away()
     stopped = replace(away, pods={}, cluster=None, stateful_set=SetView(uid="set", replicas=0))
@@ -266,6 +269,8 @@ def test_claims_stay_of_whoever_may_come_back() -> None:
         (replace(away, pods={**away.pods, 2: pod(2, is_terminating=True)}), 2),
         (replace(away, stateful_set=None), 2),
         (scaled_away(is_going=True), 2),
+        (replace(away, cluster=cluster(live=(0, 1), members=members(0, 1, 2))), 2),
+        (replace(away, cluster=cluster(live=(0, 1), members=members())), 2),
     ):
         plan = planned(found, DATA, replicas=replicas, **asked)
         assert "data-demo-2" not in [one.claim for one in plan.claims.dropped], found
