@@ -46,6 +46,7 @@ class Wrong(Exception):
 class Picture:
     """What was so at a moment, as far as rules ask for it."""
 
+    size: int  # of the StatefulSet
     expected: frozenset[int]
     serving: frozenset[int]
     down: frozenset[int]  # of those that are expected to serve
@@ -89,6 +90,7 @@ class Checks:
             for node_id in one.replicas:
                 held[node_id] = held.get(node_id, 0) + 1
         return Picture(
+            size=current,
             expected=frozenset(set(range(current)) - parked),
             serving=frozenset(joined),
             down=frozenset(set(range(current)) - parked - joined),
@@ -242,6 +244,8 @@ class Checks:
         assert before is not None
         if _spec(before.manifest).get("replicas") == 0 or _spec(now.manifest).get("replicas") == 0:
             return
+        # What somebody has added by hand since then the operator has not seen.
+        current = min(current, before.size)
         for node_id in range(after, current):
             if before.held.get(node_id) and now.held.get(node_id):
                 raise Wrong(f"broker {node_id} is taken away with its partitions")
@@ -250,7 +254,7 @@ class Checks:
             wanted = max(_spec(one.manifest).get("replicas", current) for one in (before, now))
             if away := before.down & now.down & set(range(min(after, wanted))):
                 raise Wrong(f"broker {node_id} is taken away while {sorted(away)} are down")
-        if before.controller is None and now.controller is None:
+        if after < current and before.controller is None and now.controller is None:
             raise Wrong("a broker is taken away while nobody leads")
 
     def _says(self, meant: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from barnabas_operator.work.work_queue import ReconcileResult
 from tests.simulation.operator.brokers import MEMBERS_MAX, Brokers
 from tests.simulation.operator.checks import Checks, Wrong
 from tests.simulation.operator.groups import Groups
+from tests.simulation.operator.hands import Hands
 from tests.simulation.operator.kubernetes import NAME, NAMESPACE, Kubernetes
 from tests.simulation.operator.neighbours import Neighbours
 from tests.simulation.operator.odd_users import OddUsers
@@ -33,6 +34,7 @@ LONG_WAIT_SECONDS = 420
 VOLUMES = 0x5890000
 NEIGHBOURS = 0x5956D0000
 ODD = 0xC3E0000  # and likewise of odd users
+HANDS = 0x6AAA50000  # and of people who change by hand what is the operator's
 _EXPECTED = ("KubernetesError", "BarnabasError", "TimeoutError")
 
 
@@ -94,6 +96,7 @@ class Story:
                 self.tell,
             ),
             OddUsers(SimulatedRandom(self.seed ^ ODD), self.store, (NAMESPACE, NAME), self.tell),
+            Hands(SimulatedRandom(self.seed ^ HANDS), self.store, self.kubernetes, self.tell),
         )
         if self.users.odd.has_webhook:
             self.kubernetes.injected_secrets = ("injected",)

@@ -19,6 +19,7 @@ from barnabas_operator.kubernetes.kinds import (
 from barnabas_operator.kubernetes.kinds import NAMESPACE as NAMESPACE_KIND
 from tests.simulation.operator.brokers import Brokers
 from tests.simulation.operator.groups import Groups
+from tests.simulation.operator.hands import Hands
 from tests.simulation.operator.kubernetes import (
     CRASHING_IMAGE,
     HANGING_IMAGE,
@@ -66,7 +67,9 @@ class Users:
         volumes: VolumeUsers,
         neighbours: Neighbours,
         odd: OddUsers,
+        hands: Hands,
     ) -> None:
+        self._hands = hands
         self.neighbours = neighbours
         self.volumes = volumes
         self.odd = odd
@@ -126,6 +129,7 @@ class Users:
         self.volumes.act()
         self.neighbours.act()
         self.odd.act()
+        self._hands.act()
         kind = self._kinds[self._random.integer(len(self._kinds))]
         try:
             kind()
