@@ -78,6 +78,28 @@ def _members_of(group: GroupDescription | ShareGroupDescription | None) -> Group
     return GroupMembers(state=group.state, client_ids=[one.client_id for one in group.members])
 
 
+async def _with_reached_epochs(
+    admin: Admin, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets without the leader epochs that their partitions are not known to have reached.
+
+    Those of a topic that was made anew begin at 0: a consumer would wait for a leader of the later.
+    """
+    topics = {place.topic for place, one in offsets.items() if one.leader_epoch >= 0}
+    described = (await admin.topics.describe(topics)).successes if topics else {}
+    reached = {
+        TopicPartition(topic.name, number): partition.leader_epoch
+        for topic in described.values()
+        for number, partition in topic.partitions.items()
+    }
+    return {
+        place: one
+        if one.leader_epoch <= reached.get(place, -1)
+        else OffsetAndMetadata(one.offset, metadata=one.metadata)
+        for place, one in offsets.items()
+    }
+
+
 class _ConsumerGroup:
     noun = "group"
     is_by_partition = True
@@ -97,6 +119,7 @@ class _ConsumerGroup:
     ) -> None:
         new = {place: offset for place, offset in offsets.items() if offset is not None}
         if new:
+            new = await _with_reached_epochs(admin, new)
             (await admin.group_offsets.alter(group_id, new)).unwrap()
         removed = [place for place, offset in offsets.items() if offset is None]
         if removed:

@@ -1,11 +1,19 @@
 """The arithmetic of resetting offsets, and its undo."""
 
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas_client.admin.outcome import Outcome, Outcomes
+from barnabas_client.admin.values.topics import PartitionDescription, TopicDescription
 from barnabas_client.cluster.offset_ranges import OffsetRange, ResetTarget
 from barnabas_client.cluster.offsets import OffsetAndMetadata
+from barnabas_client.facts.group_offset_kinds import CONSUMER_GROUP
 from barnabas_client.facts.group_reset import (
     Change,
     PartitionFacts,
@@ -134,6 +142,35 @@ def test_what_a_file_says_of_an_offset_is_committed_with_that_offset_only() -> N
     assert wanted.to_commit(PLACE, 10) == OffsetAndMetadata(10)
     assert wanted.to_commit(PLACE, None) is None
     assert wanted.to_commit(TopicPartition("orders", 1), 5) == OffsetAndMetadata(5)
+
+
+def test_no_leader_epoch_is_committed_that_its_partition_has_not_reached() -> None:
+    """The topic was made anew since: who reads on would wait for a leader of that epoch."""
+    committed: dict[TopicPartition, OffsetAndMetadata] = {}
+
+    class Topics:
+        async def describe(self, names: Iterable[str]) -> Outcomes[str, TopicDescription]:
+            partitions = {
+                number: PartitionDescription(partition=number, leader_id=0, leader_epoch=3)
+                for number in range(2)
+            }
+            topic = TopicDescription(name="orders", topic_id=bytes(16), partitions=partitions)
+            return Outcomes({name: Outcome.of(topic) for name in names})
+
+    class Offsets:
+        async def alter(
+            self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+        ) -> Outcomes[TopicPartition, None]:
+            committed.update(offsets)
+            return Outcomes({place: Outcome.of(None) for place in offsets})
+
+    admin: Any = SimpleNamespace(topics=Topics(), group_offsets=Offsets())
+    places = [TopicPartition("orders", number) for number in range(3)]
+    epochs = zip(places, (3, 4, 0), strict=True)
+    given = {place: OffsetAndMetadata(5, epoch, "note") for place, epoch in epochs}
+    asyncio.run(CONSUMER_GROUP.set_offsets(admin, "g", given))
+    assert [committed[place].leader_epoch for place in places] == [3, -1, -1]
+    assert {(one.offset, one.metadata) for one in committed.values()} == {(5, "note")}
 
 
 def test_files_of_kafka_s_tools_are_read_and_mistakes_are_told_with_their_line() -> None:
