@@ -54,8 +54,7 @@ __all__ = ["LogRead", "PartitionLog"]
 _logger = logging.getLogger(__name__)
 
 _EPOCH_MAX = 2**31 - 1
-# A batch that is so much smaller than the request it came in is copied: the tail cache counts its
-# bytes, but would keep the request's, of which all else may have been refused.
+# A batch so much smaller than its request is copied: the tail would keep, uncounted, all of that.
 PINNED_FACTOR_MAX = 8
 
 
