@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from barnabas_client.cluster.offset_ranges import OffsetRange
+from barnabas_client.errors import RejectedError
 from barnabas_operator.reconcile.group.group_apply import GroupQuestion
 from barnabas_operator.reconcile.group.group_state import (
     Action,
@@ -12,6 +13,7 @@ from barnabas_operator.reconcile.group.group_state import (
     ObservedMember,
     SetOffsets,
 )
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 
 
@@ -93,7 +95,7 @@ class MemoryGroups:
         if self.fails_with is not None:
             return self.fails_with
         if self.members:
-            return RuntimeError("NON_EMPTY_GROUP")
+            return RejectedError("members", ErrorCode.NON_EMPTY_GROUP)
         match action:
             case SetOffsets():
                 self.exists = True

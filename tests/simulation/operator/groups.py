@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas_client.cluster.offset_ranges import OffsetRange
-from barnabas_client.errors import UsageError
+from barnabas_client.errors import RejectedError
 from barnabas_operator.reconcile.group.group_state import (
     Action,
     DeleteGroup,
@@ -16,6 +16,7 @@ from barnabas_operator.reconcile.group.group_state import (
     ObservedMember,
     SetOffsets,
 )
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from tests.simulation.operator.brokers import Brokers
 
@@ -80,7 +81,7 @@ class Groups:
         self._brokers.view()
         group = self.groups.get(action.group_id)
         if group is not None and group.members:
-            return UsageError("the group has members")
+            return RejectedError("the group has members", ErrorCode.NON_EMPTY_GROUP)
         if isinstance(action, SetOffsets):
             group = self.groups.setdefault(action.group_id, Group())
             group.resets += group.has_committed  # again at once may be a repetition

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from barnabas_client.errors import BarnabasError
 from barnabas_operator.group_spec import GroupSpec, ResetRequest
 from barnabas_operator.reconcile.group.group_plan import acknowledged, failing, plan_group
 from barnabas_operator.reconcile.group.group_state import (
@@ -21,6 +22,7 @@ from barnabas_operator.reconcile.group.group_state import (
     ObservedGroups,
     Operations,
 )
+from barnabas_protocol.errors import ErrorCode
 
 # A reset, its undoing and a deletion, each begun and ended; one to see that nothing is left.
 ROUNDS_MAX = 8
@@ -92,8 +94,18 @@ async def resume(
         await confirm()
         error = await gateway.carry_out(decision.action)
         if error is not None:
-            await record(failing(recorded, str(error)), decision.findings, observed)
+            after, findings = failing(recorded, str(error)), decision.findings
+            if _has_members(error):
+                observed = await gateway.observe([question_of(spec, recorded)])
+                seen = plan_group(spec, recorded, observed, owner=owner, was_refused=True)
+                after, findings = seen.operations, seen.findings
+            await record(after, findings, observed)
             return
         recorded = acknowledged(recorded, decision.action)
         await record(recorded, decision.findings, observed)
         observed = await gateway.observe([question_of(spec, recorded)])
+
+
+def _has_members(error: Exception) -> bool:
+    """Whether the brokers have refused, because there are members, and have done nothing."""
+    return isinstance(error, BarnabasError) and error.code is ErrorCode.NON_EMPTY_GROUP

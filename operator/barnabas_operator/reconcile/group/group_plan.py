@@ -8,7 +8,9 @@ Rules:
 - It is recorded as Running, with all offsets before and after, before anything is changed; from
   then on the offsets are never computed again.
 - A Running operation that finds no offset moved is carried out; one that finds its offsets set is
-  done; one that finds the group to have gone on by itself is never repeated.
+  done; one that finds the group to have gone on by itself is never repeated. Nor is one that finds
+  members: they may have come back to where they were. Only where the brokers have just refused it
+  because of them it waits.
 - What is taken out of the spec is forgotten, unless it is running or over.
 - What another resource has begun for the group counts as done here.
 
@@ -63,9 +65,17 @@ def owners(specs: Sequence[GroupSpec]) -> dict[str, GroupSpec]:
 
 
 def plan_group(
-    spec: GroupSpec, recorded: Operations, observed: ObservedGroups, *, owner: GroupSpec
+    spec: GroupSpec,
+    recorded: Operations,
+    observed: ObservedGroups,
+    *,
+    owner: GroupSpec,
+    was_refused: bool = False,
 ) -> GroupDecision:
-    """What to record, and what to do once that is stored; to be asked again after it was done."""
+    """What to record, and what to do once that is stored; to be asked again after it was done.
+
+    `was_refused`: the brokers have just refused what is running, because the group had members.
+    """
     group = observed.groups[spec.group_id]
     if owner.resource != spec.resource:
         message = f"'{owner.resource}' named this group first: remove one of the two"
@@ -80,7 +90,7 @@ def plan_group(
         return GroupDecision(operations=recorded, findings=(finding,))
     if not group.is_known:
         return GroupDecision(operations=recorded)
-    return _Planner(spec, recorded, group, observed).plan()
+    return _Planner(spec, recorded, group, observed, was_refused).plan()
 
 
 def _read_only(spec: GroupSpec) -> tuple[GroupFinding, ...]:
@@ -130,6 +140,7 @@ class _Planner:
     recorded: Operations
     group: ObservedGroup
     observed: ObservedGroups
+    was_refused: bool
 
     def plan(self) -> GroupDecision:
         """One operation at a time: the reset, then its undoing, then the deletion."""
@@ -303,6 +314,8 @@ class _Planner:
             )
             return _finish_deletion(operations, gone_on), None
         if self.group.is_live:
+            if not self.was_refused:
+                return _finish_deletion(operations, _in_doubt(current)), None
             request = self.spec.deletion
             when_active = request.when_active if request is not None else WhenActive.REFUSE
             return replace(operations, deletion=self._held_back(current, when_active)), None
@@ -340,6 +353,8 @@ class _Planner:
             if has_applied:
                 message = "partly carried out; the rest waits until the members have left"
                 return replace(running, message=message), None
+            if not self.was_refused:
+                return _in_doubt(running), None
             return self._held_back(running, when_active), None
         offsets = {topic_partition: running.after[topic_partition] for topic_partition in remaining}
         return running, SetOffsets(
@@ -352,6 +367,14 @@ class _Planner:
             " been carried out, and is not repeated"
         )
         return replace(running, phase=Phase.FAILED, message=message)
+
+
+def _in_doubt(running: Operation) -> Operation:
+    message = (
+        "the group has members again since this was begun: it may or may not have been carried out"
+        " before they came, and is not repeated"
+    )
+    return replace(running, phase=Phase.FAILED, message=message)
 
 
 def _progress(

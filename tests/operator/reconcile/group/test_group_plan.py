@@ -28,7 +28,7 @@ from barnabas_operator.reconcile.group.group_state import (
     SetOffsets,
 )
 from barnabas_protocol.ids import TopicPartition
-from tests.support.memory_groups import MemoryGroups, confirmed
+from tests.support.memory_groups import CutOffError, MemoryGroups, confirmed
 
 ORDERS = TopicSelection(name="orders")
 
@@ -74,6 +74,10 @@ class World:
             self.cluster.committed.get(topic_partition)
             for topic_partition in self.cluster.topic_partitions
         ]
+
+
+def cut_off() -> None:
+    raise CutOffError
 
 
 def phase(operation: Operation | None) -> Phase:
@@ -314,10 +318,44 @@ def test_a_member_that_comes_between_plan_and_commit_wins() -> None:
         world = World()
         world.cluster.commit(20, 40, 70)
         world.cluster.before_action = world.cluster.join
-        world.reconcile(reset=a_reset(when_active=when_active))
-        assert phase(world.recorded.reset) is Phase.RUNNING
+        assert phase(world.reconcile(reset=a_reset(when_active=when_active)).reset) == expected
         assert phase(world.reconcile().reset) == expected
         assert world.offsets == [20, 40, 70]
+
+
+@pytest.mark.parametrize("when_active", list(WhenActive))
+def test_a_reset_whose_end_nobody_has_seen_does_not_run_again(when_active: WhenActive) -> None:
+    """Of a topic that nobody writes to, members read all again and stand where they stood: that
+    looks as if nothing had been done.
+    """
+    world = World()
+    world.cluster.commit(100, 100, 100)
+    world.cluster.after_action = cut_off
+    with pytest.raises(CutOffError):
+        world.reconcile(reset=a_reset(when_active=when_active))
+    assert world.offsets == [10, 10, 10]
+    world.cluster.join()
+    world.cluster.commit(100, 100, 100)
+    assert phase(world.reconcile().reset) is Phase.FAILED
+    world.cluster.leave()
+    assert phase(world.reconcile().reset) is Phase.FAILED
+    assert world.offsets == [100, 100, 100]
+
+
+def test_a_deletion_whose_end_nobody_has_seen_does_not_run_again() -> None:
+    """A group that was made again may have committed the same offsets."""
+    world = World()
+    world.cluster.commit(100, 100, 100)
+    world.cluster.after_action = cut_off
+    with pytest.raises(CutOffError):
+        world.reconcile(deletion=DeleteRequest(id="d1", when_active=WhenActive.WAIT))
+    assert not world.cluster.exists
+    world.cluster.join()
+    world.cluster.commit(100, 100, 100)
+    assert phase(world.reconcile().deletion) is Phase.FAILED
+    world.cluster.leave()
+    world.reconcile()
+    assert world.cluster.exists
 
 
 def test_what_is_taken_out_of_the_spec_is_forgotten_unless_it_was_done() -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas_client.errors import RejectedError
 from barnabas_operator.group_spec import (
     GroupSpec,
     ResetRequest,
@@ -31,6 +32,7 @@ from barnabas_operator.reconcile.group.group_state import (
     Phase,
     SetOffsets,
 )
+from barnabas_protocol.errors import ErrorCode
 from barnabas_protocol.ids import TopicPartition
 from tests.support.memory_groups import CutOffError, MemoryGroups, confirmed
 
@@ -68,7 +70,7 @@ class Walk:
         """As the cluster does it, checking what the operator must have written down before."""
         self.maybe_die()
         if self.cluster.members:
-            return RuntimeError("NON_EMPTY_GROUP")
+            return RejectedError("members", ErrorCode.NON_EMPTY_GROUP)
         assert isinstance(action, SetOffsets)
         operation = self.running()
         for topic_partition, old in operation.before.items():
