@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from barnabas_pipelines.errors import OptionsError
+from barnabas_pipelines.jobs import archive, snapshot
 from barnabas_pipelines.jobs.common_options import trigger_seconds
+from barnabas_pipelines.jobs.job import Job
 from barnabas_pipelines.jobs.settings import (
     DOCUMENT,
     JobOption,
@@ -184,3 +186,22 @@ def test_a_trigger_under_a_second_is_refused(text: str) -> None:
     """An idle query without a pause costs the brokers 300 requests a second."""
     with pytest.raises(ValueError, match="available-now or an interval"):
         trigger_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("job", "given"),
+    [
+        (archive.JOB, {"topics": "orders", "path": "/archive"}),
+        (snapshot.JOB, {"topic": "orders", "table": "/orders"}),
+    ],
+)
+@pytest.mark.parametrize("name", ["startingTimestamp", "ENDINGOFFSETS", "subscribe"])
+def test_jobs_that_plan_what_they_read_refuse_options_that_say_else(
+    job: Job, given: dict[str, str], name: str
+) -> None:
+    """Records before a timestamp were left out, and the table said that it had them."""
+    options = {**given, "bootstrap-servers": "b:1", "source-option": {name: "1"}}
+    with pytest.raises(OptionsError, match=f"--source-option {name} is decided here"):
+        job.check(settings_of(job.options, options))
+    more = {"source-option": {"kafka.fetch.max.bytes": "1"}}
+    job.check(settings_of(job.options, {**options, **more}))

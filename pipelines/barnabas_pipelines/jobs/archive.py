@@ -26,6 +26,7 @@ from barnabas_pipelines.jobs.common_options import (
     STARTING_OFFSETS,
     TABLE_OPTIONS,
     TRIGGER,
+    check_ranges_are_own,
     upkeep,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
@@ -66,7 +67,11 @@ _OPTIONS: Final = (
 
 
 def check(settings: JobSettings) -> None:
-    """Refuse a topic whose name stands for null where it names a folder. Raises: OptionsError."""
+    """Refuse what would leave out records, and a topic whose name stands for null as a folder's.
+
+    Raises: OptionsError.
+    """
+    check_ranges_are_own(settings)
     if _NO_VALUE in settings["topics"]:
         raise OptionsError(
             f"--topics: a table that is partitioned by topic cannot have {_NO_VALUE}, which Delta "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from barnabas_pipelines.errors import OptionsError
 from barnabas_pipelines.jobs import client_properties
 from barnabas_pipelines.jobs.settings import JobOption, JobSettings
 from barnabas_pipelines.kafka_settings import PRODUCER_DEFAULTS
@@ -153,6 +154,27 @@ TABLE_OPTIONS: Final = (FILE_SIZE_TARGET, COMPRESSION, OPTIMIZE, VACUUM)
 
 READ_COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 """What jobs read unless an option says otherwise: records of aborted transactions never were."""
+
+
+_RANGE_OPTIONS: Final = frozenset(
+    {
+        *("assign", "subscribe", "subscribepattern"),
+        *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
+        *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
+    }
+)
+
+
+def check_ranges_are_own(settings: JobSettings) -> None:
+    """Refuse options of the source by which a job would read else than it plans.
+
+    Timestamps go before offsets: what is older than one was told to be read. Raises: OptionsError.
+    """
+    for name in settings["source-option"] or {}:
+        if name.lower() in _RANGE_OPTIONS:
+            raise OptionsError(
+                f"--source-option {name} is decided here: a run reads on from where its table ends"
+            )
 
 
 def sink_options(settings: JobSettings, topic: str) -> dict[str, str]:

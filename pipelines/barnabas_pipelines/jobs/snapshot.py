@@ -30,6 +30,7 @@ from barnabas_pipelines.jobs.common_options import (
     SESSION_OPTIONS,
     SOURCE_OPTIONS,
     TABLE_OPTIONS,
+    check_ranges_are_own,
     upkeep,
 )
 from barnabas_pipelines.jobs.job import Job, Plan, main_of
@@ -126,6 +127,7 @@ def check(settings: JobSettings) -> None:
     """Refuse settings that contradict each other. Raises: OptionsError."""
     if (settings["value-format"] == "json") != (settings["fields"] is not None):
         raise OptionsError("--value-format json needs --fields, and no other format has any")
+    check_ranges_are_own(settings)
     check_registry(settings)
 
 

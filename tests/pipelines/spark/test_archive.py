@@ -260,6 +260,14 @@ def test_an_empty_topic_is_archived(job: ArchiveJob, new_topic: NewTopic, via: s
     assert job.rows() == expected(job.bootstrap, topic)
 
 
+def test_no_option_of_the_source_leaves_records_out(job: ArchiveJob, new_topic: NewTopic) -> None:
+    """A timestamp goes before offsets: older records were left out and told to be archived."""
+    topic = new_topic(configs=KEPT)
+    records.produce(job.bootstrap, topic, awkward_records(120, 1))
+    with pytest.raises(OptionsError, match="startingTimestamp is decided here"):
+        job.run(topic, via="python", **{"source-option": {"startingTimestamp": NOON_MS + DAY_MS}})
+
+
 def test_names_of_topics_are_what_they_are(job: ArchiveJob, new_topic: NewTopic) -> None:
     """They name folders, of which one means that there is no name."""
     names = ["a.b_c-D", "-x", "..x", "null", "2026-01-01", ".hidden"]
