@@ -122,7 +122,7 @@ BUGS: dict[str, list[tuple[Any, str, Any]]] = {
             lambda cluster, current, node_id, held, leaving: ScalePlan(replicas=node_id),
         )
     ],
-    "who went with partitions stays away": [(scale_plan, "_stranded", _nothing)],
+    "who was taken away by hand stays away": [(scale_plan, "_serves", _always)],
     "a volume goes with what is on it": [(storage_plan, "_held", _no_reason)],
     "claims go that nobody gave up": [(broker_plan, "plan_claims", _all_claims_may_go)],
     "the Lease goes before the claims": [(broker_deletion, "plan_end", _lease_goes_first)],

@@ -24,7 +24,7 @@ FOUND_BY = {
     "claims go that nobody gave up": 7015,
     "an address of others is nobody's": 72002,
     "moments have no end": 72002,
-    "who went with partitions stays away": 910092,
+    "who was taken away by hand stays away": 920070,
 }
 
 
@@ -48,6 +48,7 @@ def test_a_story_is_told_the_same_again() -> None:
         (200005, "a condition has the value of an enum, which is text in JSON"),
         (80005, "what an operator makes for a Broker that has just gone is collected"),
         (80115, "an operator is cut off while a container crashes beside brokers"),
+        (920070, "somebody takes brokers away by hand, and the last one is restarted"),
         (910075, "somebody takes a member of the metadata log away by hand"),
         (70121, "all pods have started since they were looked at, which took long"),
         (5023, "a Broker is made again on the same volumes, and so is a ConsumerGroup"),

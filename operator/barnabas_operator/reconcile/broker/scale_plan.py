@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from barnabas_operator.broker_spec import BrokerSpec
 from barnabas_operator.reconcile.broker.cluster_state import ClusterView, PartitionView
-from barnabas_operator.reconcile.broker.observed import Observed
+from barnabas_operator.reconcile.broker.observed import Observed, PodView
 from barnabas_operator.reconcile.broker.roll_plan import unready
 from barnabas_protocol.ids import TopicPartition
 
@@ -81,6 +81,10 @@ def _plan_count(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> Sc
     cluster = observed.cluster
     leaving = _leaving(spec, current)
     if cluster is None:
+        count = _brokers_with_data(observed)
+        if count > current and not any(map(_serves, observed.pods.values())):
+            # Who is left may not be able to start without those that somebody has taken away.
+            return ScalePlan(replicas=count, waiting_on=f"broker {count - 1}, which has data")
         waiting = "the brokers do not answer" if leaving else ""
         return ScalePlan(replicas=current, waiting_on=waiting)
     if needed := _needed_to_lead(observed, cluster, current):
@@ -161,6 +165,10 @@ def _gone(observed: Observed, cluster: ClusterView, current: int) -> tuple[int, 
         and node_id not in observed.pods
         and not cluster.held_by(node_id)
     )
+
+
+def _serves(pod: PodView) -> bool:
+    return pod.is_ready or pod.is_broker_ready
 
 
 def _needed_to_lead(observed: Observed, cluster: ClusterView, current: int) -> list[int]:

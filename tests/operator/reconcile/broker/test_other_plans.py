@@ -159,6 +159,19 @@ def test_brokers_without_which_nobody_leads_come_back() -> None:
         assert scale(fine, 1).replicas == 1
 
 
+def test_brokers_with_data_come_back_when_those_that_are_left_do_not_start() -> None:
+    """Story 920070: the one broker that was left by hand was restarted, and alone it was no
+    majority of the metadata log.
+    """
+    volumes = [volume(0), volume(1), volume(2), volume(3, is_decommissioned=True)]
+    starting = observed([pod(0, is_ready=False)], volumes=volumes)
+    plan = scale(starting, 1)
+    assert (plan.replicas, plan.waiting_on) == (3, "broker 2, which has data")
+    for serving in (pod(0), pod(0, is_ready=False, is_broker_ready=True)):
+        # Only the operator does not reach it.
+        assert scale(observed([serving], volumes=volumes), 1).replicas == 1
+
+
 def test_the_last_broker_is_not_emptied() -> None:
     """operator.md 1: last-broker guard."""
     view = cluster(partition("a", [0]), live=[0])
