@@ -230,7 +230,8 @@ class LogFlush:
     def note_unsynced(self, segment: Segment) -> None:
         """Note that files of a segment, `.log` or index, may differ from what is on the device."""
         self._unsynced[segment] = object()
-        self._log.index_cache.unsynced.add(segment)
+        if not (self._log.is_offline or self._log.is_closed):
+            self._log.index_cache.unsynced.add(segment)
 
     @property
     def unsynced_bases(self) -> set[int]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
-from weakref import WeakSet
 
 from barnabas_broker.log.batch_scan import (
     BatchPlace,
@@ -65,8 +64,9 @@ class IndexCache:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self._sizes: OrderedDict[Segment, int] = OrderedDict()
-        # Those of all logs that wait for a flush: their files stay open until then.
-        self.unsynced: WeakSet[Segment] = WeakSet()
+        # Those of all logs that wait for a flush: their files stay open until then. None of a log
+        # that is closed or out of service.
+        self.unsynced: set[Segment] = set()
 
     def note(self, segment: Segment) -> None:
         """Note that the indexes of `segment`, which is not active, were used or loaded."""

@@ -33,7 +33,6 @@ class Segment:
     """The files of one segment. `created_ms` is the wall clock when it was made or loaded."""
 
     __slots__ = (
-        "__weakref__",
         "_file",
         "_is_created",
         "_renamings",
