@@ -12,7 +12,7 @@ import pytest
 from barnabas_client import BarnabasError
 from barnabas_client.admin import Admin
 from barnabas_testing import Broker, BrokerError
-from tests.support.in_process_broker import DEADLINE_SECONDS
+from tests.support.in_process_broker import DEADLINE_SECONDS, eventually
 from tests.support.waiting import wait_until
 
 
@@ -22,7 +22,15 @@ async def topics_after(broker: Broker, create: str | None = None) -> list[str]:
             from barnabas_client.admin import NewTopic
 
             (await admin.topics.create([NewTopic(name=create)])).unwrap()
-        return [listing.name for listing in await admin.topics.list()]
+        found: list[str] = []
+
+        async def are_listed() -> bool:
+            """By whichever broker is asked: each hears of a new topic in its own time."""
+            found[:] = [listing.name for listing in await admin.topics.list()]
+            return create is None or create in found
+
+        await eventually(are_listed)
+        return found
 
 
 async def topics_at(address: str) -> list[str]:
