@@ -3,6 +3,7 @@ port-forward`. What the browser shows of records and groups elsewhere: `tests/co
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -117,11 +118,12 @@ def test_a_drain_that_waits_is_seen_with_its_reason_until_it_goes_through(
     page = watched.page
     open_page(watched, "Kubernetes")
     brokers = page.get_by_role("table", name=f"Brokers of {declared.name}")
-    may_go = brokers.get_by_text("yes", exact=True)
+    # The console's own User may not see all topics, so the operator's word stands beside it.
+    may_go = brokers.get_by_text(re.compile("^yes"))
     expect(may_go).to_have_count(3, timeout=LOOKED_MS)
     patch(declared, maintenance={"park": [2]})
     expect(brokers).to_contain_text("Parked", timeout=LOOKED_MS)
-    expect(brokers.get_by_text("no", exact=True).nth(1)).to_be_visible(timeout=LOOKED_MS)
+    expect(brokers.get_by_text(re.compile("^no:")).nth(1)).to_be_visible(timeout=LOOKED_MS)
     uid = declared.uids()[0]
     with declared.draining(0) as drain:
         asked = page.get_by_text("asks for broker 0")

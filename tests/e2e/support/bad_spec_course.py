@@ -125,7 +125,8 @@ class BadSpecCourse:
         replaced = {node_id for node_id, uid in before.items() if after.get(node_id) != uid}
         assert len(replaced) <= row.restarts, f"brokers {replaced} were restarted"
         failures = self._each.failures(since)
-        assert [one for one in failures if one["broker"] not in replaced] == []
+        elsewhere = [one for one in failures if one["broker"] not in replaced]
+        assert not elsewhere, elsewhere
         self._load.goes_on(more=20)
         self.tried += 1
 
