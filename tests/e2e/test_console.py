@@ -126,7 +126,7 @@ def test_a_drain_that_waits_is_seen_with_its_reason_until_it_goes_through(
     expect(brokers.get_by_text(re.compile("^no:")).nth(1)).to_be_visible(timeout=LOOKED_MS)
     uid = declared.uids()[0]
     with declared.draining(0) as drain:
-        asked = page.get_by_text("asks for broker 0")
+        asked = page.get_by_text(re.compile(f" asks since .* for {declared.name}-0;"))
         expect(asked).to_be_visible(timeout=LOOKED_MS)
         assert drain.poll() is None, drain.communicate()
         assert declared.uids()[0] == uid
