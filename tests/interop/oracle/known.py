@@ -60,8 +60,8 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
     KnownDifference(
         "describe_whole_broker",
         ".*",
-        r".*\.\[producer\.id\.expiration\.check\.interval\.ms\].*",
-        "a setting that Kafka takes and shows to nobody, as it does with all for its own tests",
+        r".*\.\[(producer\.id\.expiration\.check\.interval|server\.max\.startup\.time)\.ms\].*",
+        "settings that Kafka takes and shows to nobody, as it does with all for its own tests",
     ),
     KnownDifference(
         "find_coordinator",
