@@ -7,8 +7,9 @@ a thread gets the segments and their sizes as they were when it was started.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from barnabas_broker.env.disk import DiskFile
@@ -25,6 +26,7 @@ from barnabas_broker.log.log_reader import (
 from barnabas_broker.log.recovery.segment_recovery import load_checked_indexes
 from barnabas_broker.log.segment import Segment
 from barnabas_broker.log.tail_cache import LogRead
+from barnabas_broker.log.transaction_index import TransactionIndex
 from barnabas_protocol.errors import ErrorCode, KafkaError, ParseError
 from barnabas_protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES
 
@@ -57,6 +59,18 @@ def committed(read: LogRead) -> tuple[LogRead, int]:
             end, position = base_offset + last_delta + 1, following
         size += buffer_size
     return read, end
+
+
+def _aborted(indexes: Iterable[TransactionIndex], start: int, end: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    if end <= start:
+        return found
+    for index in indexes:
+        entries, is_complete = index.collect(start, end)
+        found += [(entry.producer_id, entry.first_offset) for entry in entries]
+        if is_complete:
+            break
+    return found
 
 
 class LogReads:
@@ -170,25 +184,33 @@ class LogReads:
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the aborted transactions that overlap [start, end)."""
-        log = self._log
-        log.check_online()
-        found: list[tuple[int, int]] = []
-        if end <= start:
-            return found
+        self._log.check_online()
+        return _aborted(self._transaction_indexes(start), start, end)
+
+    def with_aborted(self, read: LogRead, start: int) -> tuple[LogRead, list[tuple[int, int]]]:
+        """As far as a read may be looked at, it and the aborted transactions that overlap it.
+
+        Nobody looks at one where nothing was aborted, as nearly always.
+        """
+        self._log.check_online()
+        indexes = self._transaction_indexes(start)
+        first = next(indexes, None)
+        if first is None:
+            return read, []
+        read, end = committed(read)
+        return read, _aborted(chain([first], indexes), start, end)
+
+    def _transaction_indexes(self, start: int) -> Iterator[TransactionIndex]:
+        """Those that are not empty, which are few, of the segments from an offset on."""
         try:
-            for segment in log.segments.from_offset(start):
+            for segment in self._log.segments.from_offset(start):
                 index = segment.transaction_index
                 if index is None:
                     index = segment.open_transaction_index()
-                if not index:
-                    continue  # as nearly always, and there may be very many
-                entries, is_complete = index.collect(start, end)
-                found += [(entry.producer_id, entry.first_offset) for entry in entries]
-                if is_complete:
-                    break
+                if index:
+                    yield index
         except OSError as error:
             raise self._failed(error) from error
-        return found
 
     def _span(self, segment: Segment) -> SegmentSpan:
         log = self._log

@@ -24,7 +24,7 @@ from barnabas_broker.log.leader_epochs import LEADER_EPOCH_FILE
 from barnabas_broker.log.local_log import LocalLog, LogContext
 from barnabas_broker.log.log_flush import LogFlush
 from barnabas_broker.log.log_reader import TimestampOffset
-from barnabas_broker.log.log_reads import LogReads, committed
+from barnabas_broker.log.log_reads import LogReads
 from barnabas_broker.log.producer_replay import marker_of, replay
 from barnabas_broker.log.recovery.log_loader import LoadedLog, LogLoader, new_log
 from barnabas_broker.log.retention import (
@@ -98,7 +98,7 @@ class PartitionLog:
         )
         self.clock = context.clock
         self.snapshots = loaded.snapshots
-        self._reads = LogReads(self.local)
+        self.reads = LogReads(self.local)
         self._stamped_epoch = -1
         self._take_config(config)
 
@@ -536,7 +536,7 @@ class PartitionLog:
         found = local.tail.read(offset, max_bytes, limit_offset, at_least_one)
         if found is not None:
             return found
-        return self._reads.read_nowait(offset, max_bytes, limit_offset, at_least_one)
+        return self.reads.read_nowait(offset, max_bytes, limit_offset, at_least_one)
 
     def _out_of_range(self, offset: int) -> KafkaError:
         if self.log_start_offset <= offset < self.local_log_start_offset:
@@ -556,7 +556,7 @@ class PartitionLog:
         found = self.read_nowait(offset, max_bytes, limit_offset, at_least_one=at_least_one)
         if found is not None:
             return found
-        return await self._reads.read(offset, max_bytes, limit_offset, at_least_one)
+        return await self.reads.read(offset, max_bytes, limit_offset, at_least_one)
 
     async def read_with_aborted(
         self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool = True
@@ -566,31 +566,30 @@ class PartitionLog:
             segments = self.segments.values()
             found = await self.read(offset, max_bytes, limit_offset, at_least_one=at_least_one)
             if self._begins_with(segments):
-                found, end_offset = committed(found)
-                return found, self.aborted_transactions(offset, end_offset)
+                return self.reads.with_aborted(found, offset)
 
     def size_between(self, offset: int, limit_offset: int) -> int:
         """About how many bytes can be read in [offset, limit): exact at the tail, else not less."""
         if offset >= limit_offset:
             return 0
         size = self.local.tail.size_between(offset, limit_offset)
-        return self._reads.size_between(offset, limit_offset) if size is None else size
+        return self.reads.size_between(offset, limit_offset) if size is None else size
 
     async def offset_for_timestamp(
         self, timestamp_ms: int, limit_offset: int
     ) -> TimestampOffset | None:
         """The first record at or after a timestamp in [local log start, limit), or None (SEG-7)."""
-        return await self._reads.offset_for_timestamp(
+        return await self.reads.offset_for_timestamp(
             timestamp_ms, self.local_log_start_offset, limit_offset
         )
 
     async def max_timestamp_offset(self, limit_offset: int) -> TimestampOffset | None:
         """The first record with the largest timestamp, None if that is not below the limit."""
-        return await self._reads.max_timestamp_offset(limit_offset)
+        return await self.reads.max_timestamp_offset(limit_offset)
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the aborted transactions that overlap [start, end)."""
-        return self._reads.aborted_transactions(start, end)
+        return self.reads.aborted_transactions(start, end)
 
     # ------------------------------------------------------------------ flush and cut
 

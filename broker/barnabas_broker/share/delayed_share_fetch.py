@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.log_reads import committed
 from barnabas_broker.log.tail_cache import LogRead
 from barnabas_broker.network.heavy_work import Pause
 from barnabas_broker.purgatory.purgatory import DelayedOperation
@@ -216,8 +215,7 @@ class DelayedShareFetch(DelayedOperation):
         aborted: Sequence[tuple[int, int]] = ()
         if read is not None:
             if settings.read_committed:
-                read, end_offset = committed(read)
-                aborted = log.aborted_transactions(offset, end_offset)
+                read, aborted = log.reads.with_aborted(read, offset)
         else:
             try:
                 async with self._reads:

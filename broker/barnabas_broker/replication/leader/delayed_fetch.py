@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from barnabas_broker.env.disk import Buffer
-from barnabas_broker.log.log_reads import committed
 from barnabas_broker.log.partition_log import PartitionLog
 from barnabas_broker.metadata.image import BrokerImage
 from barnabas_broker.network.heavy_work import SLICE, Pause
@@ -142,12 +141,9 @@ class PartitionReader:
             )
             if read is None:
                 return None
-            if not self._parameters.read_committed:
-                data.buffers, data.size_bytes = read.buffers, read.size_bytes
-                return self._counted(data, partition)
-            read, end_offset = committed(read)
+            if self._parameters.read_committed:
+                read, data.aborted = partition.log.reads.with_aborted(read, request.fetch_offset)
             data.buffers, data.size_bytes = read.buffers, read.size_bytes
-            data.aborted = partition.log.aborted_transactions(request.fetch_offset, end_offset)
             return self._counted(data, partition)
         except Exception as error:
             return _failed(request, error)
