@@ -13,7 +13,7 @@ from barnabas_broker.handlers.share_requests import (
     Leaders,
     acknowledgements_of,
     begin_acknowledgements,
-    check_partition_count,
+    check_named_partitions,
     member_of,
     named_partitions,
     results_of,
@@ -45,7 +45,7 @@ async def handle(
     check_share_version(services)
     require(services, in_flight, AclOperation.READ, AclResourceType.GROUP, request.group_id or "")
     member, shares = member_of(request), services.share_partitions
-    check_partition_count(request.topics)
+    check_named_partitions(request.topics)
     acknowledgements = await acknowledgements_of(services, in_flight, request.topics)
     named, session_epoch = named_partitions(request.topics), request.share_session_epoch
     if session_epoch == INITIAL_EPOCH:

@@ -21,7 +21,7 @@ from barnabas_broker.handlers.share_requests import (
     Leaders,
     acknowledgements_of,
     begin_acknowledgements,
-    check_partition_count,
+    check_named_partitions,
     member_of,
     named_partitions,
     results_of,
@@ -62,7 +62,7 @@ async def handle(
     member = member_of(request)
     _check_renewal(request)
     for topics in (request.topics, request.forgotten_topics_data):
-        check_partition_count(topics)
+        check_named_partitions(topics)
     acknowledgements = await acknowledgements_of(services, in_flight, request.topics)
     session_epoch, shares = request.share_session_epoch, services.share_partitions
     if session_epoch == FINAL_EPOCH:

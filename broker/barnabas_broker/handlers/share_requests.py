@@ -19,9 +19,9 @@ from barnabas_broker.network.session import InFlightRequest
 from barnabas_broker.share.record_states import AcknowledgementBatch
 from barnabas_broker.share.share_partitions import Outcome
 from barnabas_broker.share.share_session import (
-    SESSION_PARTITIONS_MAX,
     MemberKey,
     SessionPartition,
+    check_partition_count,
 )
 from barnabas_protocol.acl import AclOperation
 from barnabas_protocol.errors import ErrorCode, KafkaError
@@ -59,16 +59,13 @@ def member_of(request: Any) -> MemberKey:
     return MemberKey(group_id, member_id)
 
 
-def check_partition_count(topics: Sequence[Any]) -> None:
+def check_named_partitions(topics: Sequence[Any]) -> None:
     """Refuse a request that names more partitions than a session has, whatever it is to do.
 
     Raises: KafkaError INVALID_REQUEST.
     """
-    most = SESSION_PARTITIONS_MAX
-    if len(topics) > most or sum(len(topic.partitions) for topic in topics) > most:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"a share session of more than {most} partitions"
-        )
+    check_partition_count(len(topics))  # a topic without partitions counts, too
+    check_partition_count(sum(len(topic.partitions) for topic in topics))
 
 
 def named_partitions(topics: Iterable[Any]) -> list[SessionPartition]:

@@ -36,6 +36,15 @@ class SessionPartition(NamedTuple):
     partition: int
 
 
+def check_partition_count(count: int) -> None:
+    """Raises: KafkaError INVALID_REQUEST for more partitions than a session may have."""
+    if count > SESSION_PARTITIONS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"a share session of more than {SESSION_PARTITIONS_MAX} partitions",
+        )
+
+
 class ShareSession:
     """The partitions that one member fetches from this broker."""
 
@@ -147,11 +156,7 @@ class ShareSessionCache:
 
     def _add(self, session: ShareSession, partitions: dict[SessionPartition, None]) -> None:
         added = [one for one in partitions if one not in session.partitions]
-        if len(session.partitions) + len(added) > SESSION_PARTITIONS_MAX:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"a share session of more than {SESSION_PARTITIONS_MAX} partitions",
-            )
+        check_partition_count(len(session.partitions) + len(added))
         if self.partition_count + len(added) > PARTITIONS_MAX:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session.partitions.update(dict.fromkeys(added))
