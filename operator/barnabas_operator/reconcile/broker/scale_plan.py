@@ -18,7 +18,7 @@ nothing, is no member of the metadata log, and all that stay are well; the last 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from barnabas_operator.broker_spec import BrokerSpec
@@ -101,8 +101,8 @@ def _plan_count(spec: BrokerSpec, observed: Observed, *, is_rolling: bool) -> Sc
         count = len(cluster.held_by(back[-1]))
         waiting = f"broker {back[-1]}, which has no pod and still holds {count} partitions"
         return ScalePlan(replicas=back[-1] + 1, waiting_on=waiting)
-    for node_id in stranded:
-        return _emptied(cluster, current, node_id, cluster.held_by(node_id), leaving)
+    if stranded:
+        return _emptied(cluster, current, stranded[0], cluster.held_by(stranded[0]), leaving)
     for node_id in leaving:
         held = cluster.held_by(node_id)
         if held:
@@ -179,11 +179,8 @@ def _needed_to_lead(observed: Observed, cluster: ClusterView, current: int) -> l
     """
     if cluster.controller_id is not None or 2 * len(cluster.live_ids) > len(cluster.brokers):
         return []
-    return [
-        node_id
-        for node_id in sorted(cluster.brokers.keys() - cluster.live_ids - observed.pods.keys())
-        if node_id >= current and _has_volume(observed, node_id)
-    ]
+    vanished = _vanished(cluster.brokers, observed, cluster, current)
+    return [node_id for node_id in vanished if _has_volume(observed, node_id)]
 
 
 def _stranded(observed: Observed, cluster: ClusterView, current: int) -> list[int]:
@@ -193,8 +190,15 @@ def _stranded(observed: Observed, cluster: ClusterView, current: int) -> list[in
     volumes are still there they come back, to be emptied in good order.
     """
     holders = {node_id for one in cluster.partitions for node_id in one.replicas}
-    gone = holders - cluster.live_ids - observed.pods.keys()
-    return sorted(node_id for node_id in gone if node_id >= current)
+    return _vanished(holders, observed, cluster, current)
+
+
+def _vanished(
+    node_ids: Iterable[int], observed: Observed, cluster: ClusterView, current: int
+) -> list[int]:
+    """Those of some brokers that the StatefulSet has no place for and that are not there."""
+    there = cluster.live_ids | observed.pods.keys()
+    return sorted(one for one in node_ids if one >= current and one not in there)
 
 
 def _has_volume(observed: Observed, node_id: int) -> bool:
