@@ -7,7 +7,6 @@ are made at once as there are seats of exports; a file that ends early fails as 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +14,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from barnabas_console.api.event_stream import SEND_SECONDS_MAX
 from barnabas_console.api.groups import group_page
 from barnabas_console.api.list_query import ListQuery
+from barnabas_console.api.long_response import export_response
 from barnabas_console.api.responses import ApiError
 from barnabas_console.api.route_kinds import download
 from barnabas_console.api.topics import topic_page
@@ -100,22 +99,13 @@ def _format(request: web.Request) -> str:
 async def _sent(
     request: web.Request, how: str, name: str, rows: Rows, slices: LoopSlices
 ) -> web.StreamResponse:
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": f"{CONTENT_TYPES[how]}; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{name}.{how}"',
-        }
-    )
-    await response.prepare(request)
+    export = export_response(request, how, name)
+    await export.begin()
     try:
         for part in lines(how, rows):
             await slices.pause_if_due()  # to send waits for nobody while the browser reads
-            async with asyncio.timeout(SEND_SECONDS_MAX):
-                await response.write(part)
-        async with asyncio.timeout(SEND_SECONDS_MAX):
-            await response.write_eof()
+            await export.write(part)
+        await export.end()
     except (TimeoutError, ConnectionResetError):
-        # Nobody reads; a file that ends early must not look whole.
-        if request.transport is not None:
-            request.transport.abort()
-    return response
+        export.let_go()  # nobody reads
+    return export.response

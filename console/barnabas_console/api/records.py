@@ -13,7 +13,6 @@ has begun ends by itself, by an event `error`, or with its connection.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -23,7 +22,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from barnabas_client.errors import BarnabasError
-from barnabas_console.api.event_stream import SEND_SECONDS_MAX, EventStream
+from barnabas_console.api.event_stream import EventStream
+from barnabas_console.api.long_response import export_response
 from barnabas_console.api.request_body import json_object
 from barnabas_console.api.responses import ApiError, json_response, of_client
 from barnabas_console.api.route_kinds import download, needs, reads, stream
@@ -268,36 +268,29 @@ class _RecordsApi:
         )
         async with aclosing(rounds):
             progress = await anext(rounds)
-            response = web.StreamResponse(
-                headers={
-                    "Content-Type": f"{CONTENT_TYPES[how]}; charset=utf-8",
-                    "Content-Disposition": f'attachment; filename="{choices.topic}.{how}"',
-                }
-            )
-            await response.prepare(request)
+            export = export_response(request, how, choices.topic)
+            await export.begin()
             slices = LoopSlices(self._desk.clock)
             is_whole = False
             try:
-                await _written(response, head)
+                await export.write(head)
                 while True:
                     for view in progress.found:
-                        await _written(response, await worked_on(view, line))
+                        await export.write(await worked_on(view, line))
                         await slices.pause_if_due()
                     if progress.end is not None:
                         break
                     progress = await anext(rounds)
                 if progress.end in (ScanEnd.ALL_READ, ScanEnd.MATCHES):
-                    async with asyncio.timeout(SEND_SECONDS_MAX):
-                        await response.write_eof()
+                    await export.end()
                     is_whole = True
             except (BarnabasError, TimeoutError, ConnectionResetError) as error:
                 logger.warning("an export of %s ended early: %r", choices.topic, error)
             finally:
                 self._audit(request, "export ended", choices, count=progress.found_count)
-        if not is_whole and request.transport is not None:
-            # A file that ends early must not look whole: the download fails.
-            request.transport.abort()
-        return response
+        if not is_whole:
+            export.let_go()
+        return export.response
 
     @needs(AclOperation.WRITE, AclResourceType.TOPIC, "topic")
     async def produce(self, request: web.Request) -> web.Response:
@@ -403,11 +396,6 @@ async def _ended(events: EventStream) -> web.StreamResponse:
     except (TimeoutError, ConnectionResetError):
         events.let_go()
     return events.response
-
-
-async def _written(response: web.StreamResponse, data: bytes) -> None:
-    async with asyncio.timeout(SEND_SECONDS_MAX):
-        await response.write(data)
 
 
 async def _send_part(events: EventStream, part: TailPart, slices: LoopSlices) -> None:

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestClient, TestServer
 
-from barnabas_console.api import event_stream
+from barnabas_console.api import long_response
 from barnabas_console.api.event_stream import EventStream
 
 CHUNK = "x" * 10_000
@@ -76,7 +76,7 @@ def test_a_browser_that_does_not_read_is_waited_for_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CON-161: of the hundred streams that there are, none is held for ever."""
-    monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(long_response, "SEND_SECONDS_MAX", 0.2)
     ended = asyncio.Event()
 
     async def flood(request: web.Request) -> web.StreamResponse:

@@ -16,7 +16,7 @@ from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
 from barnabas_client.cluster.offsets import OffsetAndMetadata
 from barnabas_client.producer.producer import Producer
-from barnabas_console.api import event_stream
+from barnabas_console.api import long_response
 from barnabas_console.plans.change import ItemResult
 from barnabas_console.plans.group_changes import ResetOffsets
 from barnabas_console.security.gate import STREAMS_OF_BROWSER_MAX
@@ -258,7 +258,7 @@ def test_a_browser_that_does_not_read_what_is_done_is_let_go(
             yield ItemResult(item="x" * 10_000)
 
     monkeypatch.setattr(ResetOffsets, "carry_out", much)
-    monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(long_response, "SEND_SECONDS_MAX", 0.2)
     headers = {**OWN, "X-Barnabas-Browser": "one"}
 
     async def run() -> None:

@@ -11,6 +11,7 @@ from aiohttp import ClientError, ClientResponse, web
 from aiohttp.test_utils import TestClient
 
 from barnabas_client.producer.producer import Producer
+from barnabas_console.api import long_response
 from barnabas_console.api import records as api_records
 from barnabas_console.records import reading_budget, record_writing
 from barnabas_console.records.masking import MaskRules, TopicMask
@@ -49,7 +50,7 @@ def test_an_export_that_is_not_read_in_time_does_not_look_whole(
     bootstrap: str, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CON-124: the download of a browser that stops reading fails, and its seat is free again."""
-    monkeypatch.setattr(api_records, "SEND_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(long_response, "SEND_SECONDS_MAX", 0.2)
     monkeypatch.setattr(api_records, "line_writer", lambda _: (b"", lambda _: b"x" * 5_000_000))
     lines: list[str] = []
 
