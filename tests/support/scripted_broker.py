@@ -114,8 +114,9 @@ class ScriptedBroker:
                     await connection.writer.wait_closed()
             connection.writer.transport.abort()
         await server.wait_closed()
-        # Those that were accepted meanwhile are turned away by tasks that have yet to run.
-        for _ in range(3):
+        # Who was accepted meanwhile is turned away: by the task that accepts, the one that makes the
+        # connection, the one that serves it, and the end of the transport, one turn of the loop each.
+        for _ in range(10):
             await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
