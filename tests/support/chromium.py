@@ -6,7 +6,7 @@ Debian's, unless `CHROME` names another. Not here: what pages must show (`tests/
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +86,14 @@ class WatchedPage:
     def forget_errors(self, words: str) -> None:
         """Take off what the browser itself says about requests that the test made fail."""
         self.wrongs = [wrong for wrong in self.wrongs if words not in wrong]
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Take in what the browser tells, requests among it, until a condition holds."""
+        for _ in range(1000):
+            if holds():
+                return
+            self.page.wait_for_timeout(10)
+        pytest.fail("what was waited for did not come within ten seconds")
 
     def clicks(self) -> int:
         """How often the mouse was pressed since the tab was opened."""

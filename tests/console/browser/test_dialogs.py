@@ -35,6 +35,7 @@ class Plans:
     def __init__(self, watched: WatchedPage) -> None:
         self.applied: list[str] = []
         self.waiting: list[Route] = []
+        self._watched = watched
         self.page = watched.page
         ScriptedApi(self.page)
         self.page.route("**/api/v1/plans", self._draw_up)
@@ -63,6 +64,11 @@ class Plans:
     def _apply(self, route: Route) -> None:
         self.applied.append(route.request.url.split("/")[-2])
         self.waiting.append(route)
+
+    def respond(self, **response: Any) -> None:
+        """Respond to the request that carries a plan out, which may be on its way here."""
+        self._watched.until(lambda: self.waiting)
+        self.waiting.pop().fulfill(**response)
 
     @property
     def focused(self) -> str:
@@ -100,16 +106,14 @@ def test_the_focus_stays_in_a_dialog_while_its_plan_is_carried_out(scripted: Wat
     create.press("Enter")
     expect(page.get_by_text("0 of 1 done")).to_be_visible()
     assert plans.focused == "Close"
-    plans.waiting.pop().fulfill(status=409, content_type="application/json", body=json.dumps(MOVED))
+    plans.respond(status=409, content_type="application/json", body=json.dumps(MOVED))
     expect(page.get_by_text(MOVED["message"] or "")).to_be_visible()
     assert plans.focused == "Cancel"
     expect(create).to_be_enabled()
     create.press("Enter")
     expect(page.get_by_text("0 of 1 done")).to_be_visible()
     end = {"done": 1, "failed": 0, "undo": None, "undo_command": None}
-    plans.waiting.pop().fulfill(
-        content_type="text/event-stream", body=f"event: end\ndata: {json.dumps(end)}\n\n"
-    )
+    plans.respond(content_type="text/event-stream", body=f"event: end\ndata: {json.dumps(end)}\n\n")
     expect(page.get_by_text("Done: 1 item")).to_be_visible()
     assert plans.focused == "Close"
     page.keyboard.press("Enter")

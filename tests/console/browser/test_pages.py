@@ -96,7 +96,7 @@ def test_frame_is_there_before_the_modules(watched: WatchedPage) -> None:
     brand = page.get_by_role("link", name="Barnabas", exact=True)
     expect(brand).to_be_visible()
     place = brand.bounding_box()
-    assert held
+    watched.until(lambda: held)
     for route in held:
         route.continue_()
     expect(page.get_by_role("searchbox", name="Search topics")).to_be_visible()
