@@ -86,9 +86,12 @@ def release(cluster: Cluster, images: Images) -> Release:
     return release
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def secure(request: pytest.FixtureRequest, release: Release) -> Iterator[SecureBrokers]:
-    """Three brokers that were never plain, and the topic `orders.secure`."""
+    """Three brokers that were never plain, and the topic `orders.secure`.
+
+    For a module: some tests take everything of the release away, these brokers with it.
+    """
     brokers = SecureBrokers(release.kubectl, "secure")
     brokers.secure()
     try:
