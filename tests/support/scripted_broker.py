@@ -114,8 +114,8 @@ class ScriptedBroker:
                     await connection.writer.wait_closed()
             connection.writer.transport.abort()
         await server.wait_closed()
-        # Who was accepted meanwhile is turned away: by the task that accepts, the one that makes the
-        # connection, the one that serves it, and the end of the transport, one turn of the loop each.
+        # Who was accepted meanwhile is turned away: accepting, connecting, serving and the end of
+        # the transport take a turn of the loop each.
         for _ in range(10):
             await asyncio.sleep(0)
 
