@@ -117,6 +117,50 @@ def test_a_plain_listener_beside_one_of_tls_stays_as_it_is(tmp_path: Path, files
     uvloop.run(run())
 
 
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_port_with_tls_serves_others_too_where_it_is_told_to(
+    tmp_path: Path, files: TlsFiles, protocol: str
+) -> None:
+    """SEC-89: whoever comes without TLS is ANONYMOUS and need not log in; the status tells how many
+    they are. Who comes by TLS is asked for certificate or password as ever.
+    """
+
+    async def run() -> None:
+        async with running_broker(
+            tmp_path,
+            listeners=f"OUTSIDE://{HOST}:0,REPLICATION://127.0.0.1:0",
+            **broker_settings(files),
+            **{
+                "listener.security.protocol.map": f"OUTSIDE:{protocol}",
+                "barnabas.port.unification.listeners": "outside",
+                "listener.name.outside.ssl.client.auth": "required"
+                if protocol == "SSL"
+                else "none",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            },
+        ) as server:
+            plain = {"bootstrap_servers": f"{HOST}:{server.port}"}
+            by_tls = client_settings(files, server, certificate=protocol == "SSL")
+            async with Producer(**plain) as producer:
+                await producer.send("other", b"1")
+                await producer.flush()
+                (session,) = server.listeners.sessions_of("OUTSIDE")
+                assert str(session.principal) == "User:ANONYMOUS"
+                status = server.status()
+                assert status["connections_by_listener"]["OUTSIDE"] == 1
+                assert status["plaintext_connections_by_listener"] == {"OUTSIDE": 1}
+                if protocol == "SSL":
+                    await produce_and_read(by_tls)
+                    assert server.status()["plaintext_connections_by_listener"] == {"OUTSIDE": 1}
+                else:
+                    with pytest.raises(BarnabasError):
+                        async with Admin(**by_tls, request_timeout_ms=2_000) as admin:
+                            await admin.topics.list()
+            await produce_and_read(plain)
+
+    uvloop.run(run())
+
+
 def test_brokers_reach_one_another_by_tls_with_certificates(
     tmp_path: Path, files: TlsFiles
 ) -> None:

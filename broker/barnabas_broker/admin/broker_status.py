@@ -65,6 +65,7 @@ def status_of(
         "loop_lag_ms_max": None if loop_lag_ms is None else round(loop_lag_ms, 3),
         "connections": listeners.connection_count,
         "connections_by_listener": listeners.connections_by_listener,
+        "plaintext_connections_by_listener": listeners.plaintext_connections_by_listener,
         "log_directories": [
             {
                 "path": directory.path,

@@ -234,6 +234,13 @@ IDENTITY: Final = (
         "Listeners on which other brokers are taken besides the one of inter.broker.listener.name: "
         "while brokers change from one to the other, one after the other.",
     ),
+    _S(
+        "barnabas.port.unification.listeners",
+        LIST,
+        "",
+        "Listeners with TLS at whose port clients without TLS are served, too, as ANONYMOUS: while "
+        "clients change, where there is only one port for them.",
+    ),
 )
 
 CLUSTER: Final = (*LIVENESS, *LEADERSHIP, *REPLICATION, *CONTROL_PLANE, *IDENTITY)

@@ -256,6 +256,7 @@ class BrokerConfig:
     controlled_shutdown_enable: bool
     inter_broker_listener_name: str
     barnabas_other_broker_listeners: tuple[str, ...]
+    barnabas_port_unification_listeners: tuple[str, ...]
     security_inter_broker_protocol: str
     request_timeout_ms: int
     auto_leader_rebalance_enable: bool
@@ -565,6 +566,26 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
         if one not in [endpoint.name for endpoint in values["listeners"]]:
             raise ConfigError(f"barnabas.other.broker.listeners: {one} is not one of listeners")
     values["barnabas_other_broker_listeners"] = others
+    _check_port_unification(values)
+
+
+def _check_port_unification(values: dict[str, Any]) -> None:
+    """Only clients' listeners with TLS may serve others, too. Raises: ConfigError."""
+    key = "barnabas.port.unification.listeners"
+    protocols = {one.name: one.security_protocol for one in values["listeners"]}
+    of_brokers = {
+        values["inter_broker_listener_name"],
+        *values["barnabas_other_broker_listeners"],
+    }
+    unified = tuple(one.upper() for one in values["barnabas_port_unification_listeners"])
+    for one in unified:
+        if one not in protocols:
+            raise ConfigError(f"{key}: {one} is not one of listeners")
+        if protocols[one] not in ENCRYPTED:
+            raise ConfigError(f"{key}: {one} is {protocols[one]}, so it has no TLS to be without")
+        if one in of_brokers:
+            raise ConfigError(f"{key}: {one} is a listener of brokers, which have TLS or have not")
+    values["barnabas_port_unification_listeners"] = unified
 
 
 def _own_listener(arbiter_backend: str, listeners: tuple[Endpoint, ...], protocol: str) -> Endpoint:

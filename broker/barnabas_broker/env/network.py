@@ -89,6 +89,15 @@ class Network(Protocol):
         """
         ...
 
+    async def serve_plaintext(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], accepted: socket.socket
+    ) -> None:
+        """Connect a protocol to an accepted socket as it is.
+
+        Raises: OSError where the peer has gone. The socket is closed then.
+        """
+        ...
+
     async def connect(
         self,
         protocol_factory: Callable[[], P],
@@ -287,6 +296,17 @@ class RealNetwork:
             except ssl.SSLError as error:
                 send_alert(error, spare)
                 raise
+
+    async def serve_plaintext(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], accepted: socket.socket
+    ) -> None:
+        """Connect a protocol to an accepted socket. Raises: OSError where the peer has gone."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(protocol_factory, accepted)
+        except OSError:
+            accepted.close()
+            raise
 
     async def connect(
         self,

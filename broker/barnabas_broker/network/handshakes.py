@@ -3,9 +3,9 @@
 A connection is counted when it is accepted, before a byte of TLS: floods of handshakes meet the
 same limits as floods of connections, and limits of half-open ones. It costs a socket until its
 first byte is there; who sends something else than TLS is told of in the log and never handed to
-OpenSSL. Handshakes begin in the order of addresses, a bounded number at once: all of them may reach
-their most expensive step in one turn of the loop, which may take 10 ms. While others wait, one that
-is stuck gives way.
+OpenSSL. A listener with port unification serves those of them that send a request. Handshakes begin
+in the order of addresses, a bounded number at once: all of them may reach their most expensive step
+in one turn of the loop, which may take 10 ms. While others wait, one that is stuck gives way.
 
 Invariants: each accepted socket ends once, as a session or closed; what was counted is given back.
 
@@ -34,6 +34,8 @@ UNITS: Final = UNITS_OF_CLIENTS + UNITS_OF_BROKERS
 STUCK_SECONDS: Final = 2.0
 """A handshake that is under way for so long gives way to those that wait."""
 _HANDSHAKE_RECORD: Final = 0x16
+_REQUEST_START: Final = 0x00
+"""The first byte of the size of a request below 16 MiB, and of no record of TLS."""
 
 # What OpenSSL calls it, and what that means.
 _ALERTS: Final = ("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_", "ALERT_UNSUPP")
@@ -61,8 +63,15 @@ class HandshakeListener(Protocol):
         """How many handshakes with that may be under way at once, were it alone."""
         ...
 
-    def session(self, joined: Callable[[Session], bool]) -> asyncio.BaseProtocol:
-        """The session of a connection whose handshake is over."""
+    @property
+    def has_port_unification(self) -> bool:
+        """Whether it serves connections without TLS, too."""
+        ...
+
+    def session(
+        self, handshake: Handshake, joined: Callable[[Session], bool]
+    ) -> asyncio.BaseProtocol:
+        """The session of a connection whose handshake is over, or that wants none."""
         ...
 
     def join(self, session: Session, handshake: Handshake) -> bool:
@@ -82,6 +91,7 @@ class Handshake:
         "has_begun",
         "has_joined",
         "host",
+        "is_plaintext",
         "listener",
         "peer",
         "socket",
@@ -100,6 +110,7 @@ class Handshake:
         self.deadline: asyncio.TimerHandle | None = None
         self.has_begun = False
         self.has_joined = False
+        self.is_plaintext = False
         self.started_seconds = 0.0
         self.task: asyncio.Task[None] | None = None
         self.units = 0
@@ -172,6 +183,11 @@ class Handshakes:
             return
         if not start:
             self._end(handshake, "peer", "it went before the handshake")
+        elif start[0] == _REQUEST_START and handshake.listener.has_port_unification:
+            self._loop.remove_reader(handshake.socket)
+            del self._silent[handshake]
+            handshake.is_plaintext = True
+            self._start(handshake)
         elif start[0] != _HANDSHAKE_RECORD:
             self._end(handshake, "no-tls", _not_tls(start))
         else:
@@ -231,9 +247,17 @@ class Handshakes:
             return listener.join(session, handshake)
 
         try:
-            await self._network.serve_tls(
-                lambda: listener.session(joined), handshake.socket, listener.context, left + 1
-            )
+            if handshake.is_plaintext:
+                await self._network.serve_plaintext(
+                    lambda: listener.session(handshake, joined), handshake.socket
+                )
+            else:
+                await self._network.serve_tls(
+                    lambda: listener.session(handshake, joined),
+                    handshake.socket,
+                    listener.context,
+                    left + 1,
+                )
         except OSError as error:
             if not handshake.has_joined:
                 handshake.task = None

@@ -32,7 +32,7 @@ from barnabas_broker.network.login import LoginStage
 from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
-from barnabas_broker.network.tls_session import TlsSession
+from barnabas_broker.network.tls_session import AcceptedSession, TlsSession
 from barnabas_broker.network.tls_transport import EncryptionTurns
 from barnabas_protocol.connection.framing import SharedBuffer
 
@@ -82,6 +82,7 @@ class Listener:
         encryption_turns: EncryptionTurns | None = None,
         decryption_turns: DecryptionTurns | None = None,
         frame_turns: FrameTurns | None = None,
+        plaintext: Listener | None = None,
     ) -> None:
         """Make one that does not accept yet.
 
@@ -89,6 +90,7 @@ class Listener:
         its listeners, and so are what turns of the loop have time for: frames, encryption and
         decryption. `connections_max` is this listener's own limit. With `tls` come the handshakes,
         which are the broker's too. With `login`, nobody may do anything before they have logged in.
+        `plaintext` is where connections without TLS at this address belong (port unification).
         """
         self.name = name
         self.host = host
@@ -110,6 +112,7 @@ class Listener:
         self.certificate_identity: Callable[[Any, int], CertificateIdentity | None] | None = (
             tls.identity_of if tls is not None and security_protocol == "SSL" else None
         )
+        self.plaintext = plaintext
         self._handshakes = handshakes
         self._half_open_count = 0  # handshakes of this listener
         self._logging_in: set[Session] = set()
@@ -142,7 +145,13 @@ class Listener:
             self._bound = await self._network.listen_sockets(
                 self._accepted, self.host, self._port, backlog=self._backlog
             )
-        self._port = self._bound.port
+        self._serve(self._bound)
+        if self.plaintext is not None:
+            self.plaintext._serve(self._bound)
+
+    def _serve(self, bound: BoundListener) -> None:
+        self._bound = bound
+        self._port = bound.port
         self._arm_sweep()
 
     async def stop_accepting(self) -> None:
@@ -256,21 +265,35 @@ class Listener:
         assert self.tls is not None
         return self.tls.handshakes_max
 
-    def session(self, joined: Callable[[Session], bool]) -> TlsSession:
-        """The session of a connection whose handshake is over."""
+    @property
+    def has_port_unification(self) -> bool:
+        """Whether connections without TLS are served, too."""
+        return self.plaintext is not None
+
+    def session(self, handshake: Handshake, joined: Callable[[Session], bool]) -> Session:
+        """The session of a connection whose handshake is over, or that wants none."""
+        if handshake.is_plaintext:
+            assert self.plaintext is not None
+            return AcceptedSession(self.plaintext, joined)
         return TlsSession(self, joined)
 
     def join(self, session: Session, handshake: Handshake) -> bool:
         """Take over a connection that has been counted since it was accepted."""
-        assert self._handshakes is not None
         self._half_open_count -= 1
+        if handshake.is_plaintext:
+            assert self.plaintext is not None
+            return self.plaintext._receive(session, handshake)
+        self.metrics.count_handshake(self.name, "completed")
+        return self._receive(session, handshake)
+
+    def _receive(self, session: Session, handshake: Handshake) -> bool:
+        assert self._handshakes is not None
         session.host, session.peer = handshake.host, handshake.peer
         if handshake.deadline is not None:
             session.login_due_seconds = handshake.deadline.when()
         self._logging_in.add(session)
         if self.login is None or self._bound is None:
             self.logged_in(session)
-        self.metrics.count_handshake(self.name, "completed")
         if self._bound is None:
             self._limits.leave(handshake.host)
             session.abort()

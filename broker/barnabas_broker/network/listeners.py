@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.listeners import Endpoint
@@ -55,47 +57,67 @@ class Listeners:
         self.limits = ConnectionLimits(rates=self.connection_rates)
         self.update_limits(config)
         self.broker_limits = ConnectionLimits(open_files_limit() // 8)
-        # Requests of brokers have memory of their own: a controller that clients keep out of reach
-        # is no controller.
-        memories = {
-            is_of_brokers: RequestMemory(config.queued_max_request_bytes)
-            for is_of_brokers in (False, True)
-        }
-        shared_buffer = SharedBuffer()
         self.handshakes = {
             is_of_brokers: _handshakes(config, network, loop, clock, is_of_brokers)
             for is_of_brokers in (False, True)
         }
-        decryption_turns = {is_of_brokers: DecryptionTurns(loop) for is_of_brokers in (False, True)}
-        frame_turns = {is_of_brokers: FrameTurns(loop, clock) for is_of_brokers in (False, True)}
-        by_name = {} if tls is None else tls.by_listener
-        of_brokers = names_of_brokers(config)
-        self._listeners = [
-            Listener(
+        shared = {of_brokers: self._shared(of_brokers, loop, clock) for of_brokers in (False, True)}
+        common = partial(
+            Listener,
+            network=network,
+            loop=loop,
+            turn=turn,
+            clock=clock,
+            dispatch=dispatch,
+            metrics=self.metrics,
+            shared_buffer=SharedBuffer(),
+            backlog=config.socket_listen_backlog_size,
+            encryption_turns=encryption_turns,
+        )
+
+        def listener(endpoint: Endpoint, **of_security: Any) -> Listener:
+            return common(
                 name=endpoint.name,
                 host=endpoint.host,
                 port=endpoint.port,
-                network=network,
-                loop=loop,
-                turn=turn,
-                clock=clock,
-                dispatch=dispatch,
-                settings=_session_settings(config, endpoint.name),
-                login=None if logins is None else logins.stages.get(endpoint.name),
-                limits=(self.broker_limits if endpoint.name in of_brokers else self.limits),
-                memory=memories[endpoint.name in of_brokers],
-                metrics=self.metrics,
-                shared_buffer=shared_buffer,
-                backlog=config.socket_listen_backlog_size,
                 security_protocol=endpoint.security_protocol,
-                tls=by_name.get(endpoint.name),
-                handshakes=self.handshakes[endpoint.name in of_brokers],
-                encryption_turns=encryption_turns,
-                decryption_turns=decryption_turns[endpoint.name in of_brokers],
-                frame_turns=frame_turns[endpoint.name in of_brokers],
+                settings=_session_settings(config, endpoint),
+                **shared[endpoint.name in names_of_brokers(config)],
+                **of_security,
+            )
+
+        self._unified = {
+            endpoint.name: listener(endpoint._replace(security_protocol="PLAINTEXT"))
+            for endpoint in config.listeners
+            if endpoint.name in config.barnabas_port_unification_listeners
+        }
+        self._bound = [
+            listener(
+                endpoint,
+                login=None if logins is None else logins.stages.get(endpoint.name),
+                tls=None if tls is None else tls.by_listener.get(endpoint.name),
+                plaintext=self._unified.get(endpoint.name),
             )
             for endpoint in config.listeners
         ]
+        # A port is closed before those who came to it without TLS are told to go.
+        self._listeners = [*self._bound, *self._unified.values()]
+
+    def _shared(
+        self, is_of_brokers: bool, loop: asyncio.AbstractEventLoop, clock: Clock
+    ) -> dict[str, Any]:
+        """What the listeners of clients share, or those of brokers.
+
+        Requests of brokers have memory of their own: a controller that clients keep out of reach is
+        no controller.
+        """
+        return {
+            "limits": self.broker_limits if is_of_brokers else self.limits,
+            "memory": RequestMemory(self._config.queued_max_request_bytes),
+            "handshakes": self.handshakes[is_of_brokers],
+            "decryption_turns": DecryptionTurns(loop),
+            "frame_turns": FrameTurns(loop, clock),
+        }
 
     def update_limits(self, config: BrokerConfig) -> None:
         """Use the limits of other settings from now on; connections that are open stay."""
@@ -113,7 +135,7 @@ class Listeners:
     @property
     def port(self) -> int:
         """The bound port of the first listener."""
-        return self._listeners[0].port
+        return self._bound[0].port
 
     @property
     def replication_port(self) -> int:
@@ -123,7 +145,7 @@ class Listeners:
 
     def named(self, name: str) -> Listener:
         """The listener of a name. Raises: KeyError where there is none."""
-        return {listener.name: listener for listener in self._listeners}[name]
+        return {listener.name: listener for listener in self._bound}[name]
 
     def sessions_of(self, name: str) -> list[Session]:
         """The connections of a listener."""
@@ -137,7 +159,12 @@ class Listeners:
     @property
     def connections_by_listener(self) -> dict[str, int]:
         """Connections open now, by the listener that they came by."""
-        return {listener.name: len(listener.sessions) for listener in self._listeners}
+        return {one.name: len(self.sessions_of(one.name)) for one in self._bound}
+
+    @property
+    def plaintext_connections_by_listener(self) -> dict[str, int]:
+        """Those of them without TLS, by the listeners that have both."""
+        return {name: len(listener.sessions) for name, listener in self._unified.items()}
 
     @property
     def connection_count(self) -> int:
@@ -166,7 +193,7 @@ class Listeners:
         """
         if not all(endpoint.host for endpoint in self._config.advertised_listeners):
             self._own_host = await self._canonical_host()
-        for listener in self._listeners:
+        for listener in self._bound:
             try:
                 await listener.start()
             except OSError as error:
@@ -212,12 +239,13 @@ def names_of_brokers(config: BrokerConfig) -> frozenset[str]:
     return frozenset((config.inter_broker_listener_name, *config.barnabas_other_broker_listeners))
 
 
-def _session_settings(config: BrokerConfig, listener: str) -> SessionSettings:
-    sasl = config.sasl.get(listener)
+def _session_settings(config: BrokerConfig, endpoint: Endpoint) -> SessionSettings:
+    has_sasl = endpoint.security_protocol.startswith("SASL_")
+    sasl = config.sasl.get(endpoint.name) if has_sasl else None
     return SessionSettings(
         request_bytes_max=config.socket_request_max_bytes,
         first_request_bytes_max=0 if sasl is None else sasl.receive_bytes_max,
-        takes_envelopes=listener in names_of_brokers(config),
+        takes_envelopes=endpoint.name in names_of_brokers(config),
         send_buffer_bytes=config.socket_send_buffer_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
         idle_ms_max=config.connections_max_idle_ms,

@@ -1,4 +1,4 @@
-"""A session on a TLS connection: made when the handshake is over, with the certificate's principal.
+"""Sessions at a port with TLS: made when the handshake is over, with the certificate's principal.
 
 Not here: the handshake (`handshakes.py`), and how bytes are encrypted in turn (`tls_transport.py`).
 A session on a plain connection pays nothing for this.
@@ -34,16 +34,28 @@ class TlsSessionHost(SessionHost, Protocol):
     """Who has shown a certificate; None where another log-in says who somebody is."""
 
 
-class TlsSession(Session):
+class AcceptedSession(Session):
+    """One connection that was counted when it was accepted, before its session was made."""
+
+    __slots__ = ("_joined",)
+
+    def __init__(self, listener: SessionHost, joined: Callable[[Session], bool]) -> None:
+        """`joined` takes the connection over; False where it may not stay."""
+        super().__init__(listener)
+        self._joined = joined
+
+    def _admit(self) -> bool:
+        return self._joined(self)
+
+
+class TlsSession(AcceptedSession):
     """One connection of a listener with TLS."""
 
-    __slots__ = ("_decryption", "_encrypted", "_end_handle", "_ends_at_ms", "_host", "_joined")
+    __slots__ = ("_decryption", "_encrypted", "_end_handle", "_ends_at_ms", "_host")
 
     def __init__(self, listener: TlsSessionHost, joined: Callable[[Session], bool]) -> None:
-        """`joined` takes the connection over from its handshake; False where it may not stay."""
-        super().__init__(listener)
+        super().__init__(listener, joined)
         self._host = listener
-        self._joined = joined
         self._decryption: DecryptionTurn | None = None
         self._encrypted: TlsTransport | None = None
         self._end_handle: asyncio.TimerHandle | None = None  # of the client's certificate
@@ -98,9 +110,6 @@ class TlsSession(Session):
         # Looked at again now and then: the clock of the wall may be set.
         wait_seconds = min(left_ms / 1000, END_CHECK_SECONDS)
         self._end_handle = self._host.loop.call_later(wait_seconds, self._await_end)
-
-    def _admit(self) -> bool:
-        return self._joined(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Give back everything the connection held."""

@@ -69,6 +69,7 @@ def test_only_known_settings_are_ours() -> None:
         ("broker", "barnabas.broker.principals"),
         ("broker", "barnabas.broker.users.file"),
         ("broker", "barnabas.other.broker.listeners"),
+        ("broker", "barnabas.port.unification.listeners"),
         # Kafka leaves these to the authorizer's own class.
         ("broker", "super.users"),
         ("broker", "allow.everyone.if.no.acl.found"),

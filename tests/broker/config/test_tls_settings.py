@@ -198,3 +198,27 @@ def test_what_is_set_for_a_listener_is_described_without_its_secrets() -> None:
     assert entries[password].is_sensitive
     assert "canary" not in repr(entries)
     assert "listener.name.ssl.sasl.jaas.config" not in config.values
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("NOWHERE", "NOWHERE is not one of listeners"),
+        ("OPEN", "OPEN is PLAINTEXT"),
+        ("REPLICATION", "REPLICATION is a listener of brokers"),
+        ("OUT,OTHER", "OTHER is a listener of brokers"),
+    ],
+)
+def test_only_clients_with_tls_share_their_port_with_others(named: str, reason: str) -> None:
+    """SEC-89: brokers would take anybody's word for who they are."""
+    properties = {
+        "listeners": "OUT://:9092,OPEN://:9093,REPLICATION://:9094,OTHER://:9095",
+        "listener.security.protocol.map": "OUT:SSL,OPEN:PLAINTEXT,REPLICATION:SSL,OTHER:SSL",
+        "barnabas.other.broker.listeners": "OTHER",
+        **FILES,
+        **ANCHORS,
+    }
+    key = "barnabas.port.unification.listeners"
+    assert parse({**properties, key: "out"}).barnabas_port_unification_listeners == ("OUT",)
+    with pytest.raises(ConfigError, match=f"{key}: {reason}"):
+        parse({**properties, key: named})
