@@ -1,25 +1,35 @@
 """Brokers that run become secure, and plain again, while clients of both kinds are at work."""
 
+import asyncio
 import json
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from barnabas_client.errors import BarnabasError
 from tests.e2e.support.checked_load import check_history
 from tests.e2e.support.client_pods import ClientPod, JavaLoad, SteadyExchange, Stopwatch
 from tests.e2e.support.figures import Figures
 from tests.e2e.support.images import Images
+from tests.e2e.support.outside_clients import NODE, exchange, user_settings
 from tests.e2e.support.release import Release
 from tests.e2e.support.secure_brokers import SecureBrokers
 from tests.e2e.support.topics import make_topic
 
 PARTITIONS = 6
-TOPICS = ("orders.plain", "orders.tls", "orders.again", "orders.both")
+OUTSIDE = "orders.outside"
+TOPICS = ("orders.plain", "orders.tls", "orders.again", "orders.both", OUTSIDE)
+NODE_PORTS = {"type": "NodePort", "advertisedHost": NODE, "nodePortBase": 31194}
 
 
 def test_plain_brokers_become_secure_and_plain_again_under_load(
-    release: Release, images: Images, figures: Figures
+    release: Release, images: Images, figures: Figures, tmp_path: Path
 ) -> None:
     """SEC-89: Java's producer with its defaults comes in plain, then by TLS and a password, then in
     plain again, each time before the listeners of the other kind close; beside it our producer and
     consumer by password as long as there is such a listener. No request fails, no record is lost.
+    Outside there is one port: it takes both kinds of clients meanwhile.
     """
     kubectl = release.kubectl
     brokers = SecureBrokers(kubectl, "change")
@@ -30,43 +40,50 @@ def test_plain_brokers_become_secure_and_plain_again_under_load(
         loads.append(JavaLoad(kubectl, images.java_client, bootstrap, topic, user=user))
         return loads[-1].start(PARTITIONS)
 
-    exchange = SteadyExchange(kubectl, images.broker, "orders.both", "mover", "mover")
+    outside = OutsideClient(brokers, tmp_path)
+    steady = SteadyExchange(kubectl, images.broker, "orders.both", "mover", "mover")
     try:
-        brokers.plain()
+        brokers.plain(external=NODE_PORTS)
         brokers.until_settled()
         for topic in TOPICS:
             make_topic(kubectl, topic, brokers, partitions=PARTITIONS, deletionPolicy="Delete")
         first = load("orders.plain", brokers.bootstrap)
+        outside.comes("PLAINTEXT")
         watch = Stopwatch()
-        brokers.secure()
+        brokers.secure(external=NODE_PORTS)
         brokers.until_phase("Audit")
         figures.note("plain brokers until phase Audit", f"{watch.seconds():.0f} s")
         assert brokers.security()["plainConnections"] > 0
         assert "connections of clients in plain text" in brokers.security()["waitingOn"]
 
         brokers.add_user("mover", {"type": "scram-sha-512"})
+        outside.comes("PLAINTEXT", "SASL_SSL")
         second = load("orders.tls", brokers.secure_bootstrap, "mover")
-        exchange.start()
+        steady.start()
         first.goes_on()
         ended(first, figures, "Java in plain text while brokers become secure")
         watch = Stopwatch()
         brokers.until_phase("Secure")
         figures.note("from the last plain client until phase Secure", f"{watch.seconds():.0f} s")
         assert not plain_is_open(brokers)
+        outside.comes("SASL_SSL")
+        outside.is_refused("PLAINTEXT")
         second.goes_on()
-        exchange.goes_on()
+        steady.goes_on()
 
         watch = Stopwatch()
-        brokers.plain()
+        brokers.plain(external=NODE_PORTS)
         brokers.until_phase("Listeners")
         figures.note("secure brokers until phase Listeners", f"{watch.seconds():.0f} s")
         brokers.until_told(lambda told: "clients by TLS" in told["security"].get("waitingOn", ""))
+        outside.comes("PLAINTEXT", "SASL_SSL")
         third = load("orders.again", brokers.bootstrap)
         second.goes_on()
         ended(second, figures, "Java by TLS and password while brokers become plain again")
-        figures.note("our clients meanwhile", json.dumps(exchange.end()))
-        exchange.remove()
+        figures.note("our clients meanwhile", json.dumps(steady.end()))
+        steady.remove()
         brokers.until_phase("Plain")
+        outside.comes("PLAINTEXT")
         third.goes_on()
         ended(third, figures, "Java in plain text at the end")
         plain.start()
@@ -78,11 +95,37 @@ def test_plain_brokers_become_secure_and_plain_again_under_load(
     finally:
         for one in loads:
             one.remove()
-        exchange.remove()
+        steady.remove()
         plain.remove()
         for topic in TOPICS:
             kubectl.delete("topic", topic)
         brokers.forget_all()
+
+
+class OutsideClient:
+    """A client that comes by a node's port, without TLS or with TLS and a password."""
+
+    def __init__(self, brokers: SecureBrokers, directory: Path) -> None:
+        self._brokers = brokers
+        self._directory = directory
+
+    def comes(self, *protocols: str) -> None:
+        """Write and read by each of these."""
+        for protocol in protocols:
+            asyncio.run(self._exchange(protocol))
+
+    def is_refused(self, protocol: str) -> None:
+        """Nobody gets anywhere by this."""
+        with pytest.raises((BarnabasError, TimeoutError)):
+            asyncio.run(self._exchange(protocol, request_timeout_ms=5_000))
+
+    async def _exchange(self, protocol: str, **more: Any) -> None:
+        settings: dict[str, Any] = {}
+        if protocol != "PLAINTEXT":
+            settings = user_settings(self._brokers.kubectl, "mover", self._directory)
+            assert settings["security_protocol"] == protocol
+        bootstrap = f"{NODE}:{NODE_PORTS['nodePortBase']}"
+        await exchange({**settings, **more}, bootstrap, OUTSIDE, "mover-outside")
 
 
 def ended(load: JavaLoad, figures: Figures, name: str) -> None:

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from barnabas_client import Consumer, Producer
-from barnabas_client.config.properties_file import client_settings_in
-from barnabas_protocol.settings.properties import parse_properties
 from tests.e2e.support.cluster import Cluster
 from tests.e2e.support.kubectl import Kubectl, condition_of
+from tests.e2e.support.outside_clients import NODE, exchange, user_settings
 from tests.e2e.support.release import Release
 from tests.e2e.support.secure_brokers import SecureBrokers
 from tests.e2e.support.sni_gateway import sni_gateway
@@ -21,7 +19,7 @@ from tests.e2e.support.topics import make_topic
 
 TOPIC = "orders.outside"
 EXTERNAL_PORT = 9094
-NODE = "10.244.255.1"
+USER = "outsider"
 TLS_ROUTES = "tlsroutes.gateway.networking.k8s.io"
 # Of the addresses that are kept for documentation.
 BALANCED = "192.0.2.{}"
@@ -36,7 +34,7 @@ def edge(lab: Cluster, release: Release) -> Iterator[SecureBrokers]:
         brokers.secure(external={"type": "NodePort", "advertisedHost": NODE, "nodePortBase": 31094})
         brokers.until_settled()
         make_topic(brokers.kubectl, TOPIC, brokers, deletionPolicy="Delete")
-        brokers.add_user("outsider", {"type": "scram-sha-512"})
+        brokers.add_user(USER, {"type": "scram-sha-512"})
         yield brokers
     except BaseException:
         print(brokers.describe())
@@ -46,24 +44,9 @@ def edge(lab: Cluster, release: Release) -> Iterator[SecureBrokers]:
         brokers.forget_all()
 
 
-async def exchanged(kubectl: Kubectl, bootstrap: str, directory: Path) -> bytes:
-    """What this process, outside of the cluster, reads after it has written it."""
-    files = kubectl.secret("outsider")
-    (directory / "ca.crt").write_text(files["ca.crt"])
-    properties = parse_properties(
-        files["client.properties"].replace("/etc/barnabas/user", str(directory))
-    )
-    settings = client_settings_in({**properties, "bootstrap.servers": bootstrap})
-    text = bootstrap.encode()
-    async with Producer(**settings) as producer:
-        await producer.send(TOPIC, text)
-        await producer.flush()
-    async with Consumer(**settings, group_id="outsider", auto_offset_reset="earliest") as consumer:
-        consumer.subscribe([TOPIC])
-        async for record in consumer:
-            if record.value == text:
-                return text
-    raise AssertionError("the consumer has ended")
+async def exchanged(kubectl: Kubectl, bootstrap: str, directory: Path) -> None:
+    """A User of outside writes and reads, by what is in its Secret."""
+    await exchange(user_settings(kubectl, USER, directory), bootstrap, TOPIC, USER)
 
 
 @contextmanager
@@ -80,14 +63,13 @@ def resolving(monkeypatch: pytest.MonkeyPatch, addresses: Mapping[str, str]) -> 
         yield
 
 
-def run(kubectl: Kubectl, bootstrap: str, directory: Path) -> bytes:
-    return asyncio.run(asyncio.wait_for(exchanged(kubectl, bootstrap, directory), 60))
+def run(kubectl: Kubectl, bootstrap: str, directory: Path) -> None:
+    asyncio.run(exchanged(kubectl, bootstrap, directory))
 
 
 def test_clients_come_by_node_ports(edge: SecureBrokers, tmp_path: Path) -> None:
     """SEC-87, SEC-82: the node's address is in the brokers' certificates."""
-    bootstrap = f"{NODE}:31094"
-    assert run(edge.kubectl, bootstrap, tmp_path) == bootstrap.encode()
+    run(edge.kubectl, f"{NODE}:31094", tmp_path)
 
 
 def test_clients_come_by_a_load_balancer_for_each_broker(
@@ -109,7 +91,7 @@ def test_clients_come_by_a_load_balancer_for_each_broker(
     }
     bootstrap = f"b1.kafka.test:{EXTERNAL_PORT}"
     with resolving(monkeypatch, hosts):
-        assert run(edge.kubectl, bootstrap, tmp_path) == bootstrap.encode()
+        run(edge.kubectl, bootstrap, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +121,7 @@ def test_clients_come_by_a_gateway(
         "gateway": {"name": "edge"},
     }
 
-    async def through_the_gateway() -> bytes:
+    async def through_the_gateway() -> None:
         backends = routes(edge.kubectl, version)
         assert set(backends) == {"kafka.gate.test", *(f"b{n}.gate.test" for n in range(edge.size))}
         async with sni_gateway(backends) as port:
@@ -148,12 +130,12 @@ def test_clients_come_by_a_gateway(
             await asyncio.to_thread(edge.until_settled)
             with resolving(monkeypatch, dict.fromkeys(backends, "127.0.0.1")):
                 bootstrap = f"kafka.gate.test:{port}"
-                return await asyncio.wait_for(exchanged(edge.kubectl, bootstrap, tmp_path), 60)
+                await exchanged(edge.kubectl, bootstrap, tmp_path)
 
     try:
         edge.secure(external={**external, "advertisedPort": 443})
         edge.until_settled()
-        assert asyncio.run(through_the_gateway()).startswith(b"kafka.gate.test:")
+        asyncio.run(through_the_gateway())
     finally:
         lab.kubectl.delete("customresourcedefinition", TLS_ROUTES)
 
@@ -170,7 +152,7 @@ def test_clients_come_by_an_ingress(
         "ingressClassName": "haproxy",
     }
 
-    async def through_the_controller() -> bytes:
+    async def through_the_controller() -> None:
         backends = ingresses(edge.kubectl)
         hosts = {"kafka.ingress.test", *(f"b{n}.ingress.test" for n in range(edge.size))}
         assert set(backends) == hosts
@@ -179,11 +161,11 @@ def test_clients_come_by_an_ingress(
             await asyncio.to_thread(edge.until_settled)
             with resolving(monkeypatch, dict.fromkeys(backends, "127.0.0.1")):
                 bootstrap = f"kafka.ingress.test:{port}"
-                return await asyncio.wait_for(exchanged(edge.kubectl, bootstrap, tmp_path), 60)
+                await exchanged(edge.kubectl, bootstrap, tmp_path)
 
     edge.secure(external={**external, "advertisedPort": 443})
     edge.until_settled()
-    assert asyncio.run(through_the_controller()).startswith(b"kafka.ingress.test:")
+    asyncio.run(through_the_controller())
     edge.secure(external={"type": "NodePort", "advertisedHost": NODE, "nodePortBase": 31094})
     edge.until_settled()
     assert not edge.kubectl.list("ingress", "barnabas.dev/broker=edge")

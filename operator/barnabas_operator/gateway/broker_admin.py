@@ -14,14 +14,19 @@ from typing import Any
 import aiohttp
 
 from barnabas_operator.gateway.client_access import ClientAccess
-from barnabas_operator.reconcile.broker.listener_plan import CERTIFICATES, CLIENTS, PLAIN
+from barnabas_operator.reconcile.broker.listener_plan import (
+    CERTIFICATES,
+    CLIENTS,
+    EXTERNAL,
+    PLAIN,
+)
 from barnabas_operator.reconcile.broker.names import ADMIN_PORT
 from barnabas_operator.reconcile.broker.observed import ListenerTls, ProcessView
 
 # A broker that does not answer in this time counts as silent; the next look is soon.
 TIMEOUT_SECONDS = 3.0
 
-
+_SECURE = (CLIENTS, CERTIFICATES)
 _ROOMY = "ENOUGH"
 _RUNNING = "RUNNING"
 
@@ -84,6 +89,7 @@ class BrokerAdmin:
 
 def process_view(document: Any) -> ProcessView:
     """The fields of `/status` that the operator reads. Raises: KeyError, TypeError, ValueError."""
+    plain, secure = _connections(document)
     return ProcessView(
         node_id=int(document["node_id"]),
         state=str(document["state"]),
@@ -94,10 +100,8 @@ def process_view(document: Any) -> ProcessView:
         # One that starts has not looked through them yet.
         held=_held(document.get("log_directories", ())) if document["state"] == _RUNNING else {},
         tls=_tls(document.get("tls") or {}),
-        plain_connections=_connections(document.get("connections_by_listener"), PLAIN),
-        secure_connections=_connections(
-            document.get("connections_by_listener"), CLIENTS, CERTIFICATES
-        ),
+        plain_connections=plain,
+        secure_connections=secure,
     )
 
 
@@ -111,11 +115,21 @@ def _tls(listeners: Any) -> dict[str, ListenerTls]:
     }
 
 
-def _connections(by_listener: Any, *listeners: str) -> int | None:
-    """The connections on these listeners, None where the broker does not say."""
+def _connections(document: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Clients without TLS and with it, None where the broker does not say.
+
+    An external listener that has no certificate, or none yet, is told of as one without TLS.
+    """
+    by_listener = document.get("connections_by_listener")
     if not isinstance(by_listener, dict):
-        return None
-    return sum(int(by_listener.get(name, 0)) for name in listeners)
+        return None, None
+    count = {name: int(by_listener.get(name, 0)) for name in (PLAIN, *_SECURE, EXTERNAL)}
+    external = count[EXTERNAL]
+    if EXTERNAL in (document.get("tls") or {}):
+        without_tls = document.get("plaintext_connections_by_listener") or {}
+        external = int(without_tls.get(EXTERNAL, 0))
+    secure = sum(count[name] for name in _SECURE) + count[EXTERNAL] - external
+    return count[PLAIN] + external, secure
 
 
 def _held(directories: Any) -> dict[str, int]:

@@ -18,9 +18,9 @@ class SecureBrokers(DeclaredBrokers):
         """Declare them with security on; `more` of its block goes besides."""
         self._declare({"enabled": True, **more}, external)
 
-    def plain(self, **more: Any) -> None:
+    def plain(self, *, external: dict[str, Any] | None = None, **more: Any) -> None:
         """Declare them with security off."""
-        self._declare({"enabled": False, **more}, None)
+        self._declare({"enabled": False, **more}, external)
 
     def _declare(self, security: dict[str, Any], external: dict[str, Any] | None) -> None:
         self.declare(

@@ -1,5 +1,9 @@
 """What the operator reads of a broker's `/status`."""
 
+from typing import Any
+
+import pytest
+
 from barnabas_operator.gateway.broker_admin import process_view
 
 STATUS = {
@@ -29,3 +33,38 @@ def test_a_broker_without_a_guard_is_read_all_the_same() -> None:
         == ()
     )
     assert process_view(STATUS).full_disks == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "plain", "secure"),
+    [
+        ({}, None, None),
+        ({"connections_by_listener": {"PLAINTEXT": 2, "REPLICATION": 3}}, 2, 0),
+        # Outside is plain until the first phase with certificates.
+        ({"connections_by_listener": {"PLAINTEXT": 2, "EXTERNAL": 4}}, 6, 0),
+        (
+            {
+                "connections_by_listener": {"PLAINTEXT": 2, "CLIENTS": 1, "EXTERNAL": 4},
+                "plaintext_connections_by_listener": {"EXTERNAL": 3},
+                "tls": {"EXTERNAL": {"certificate_sha256": "a"}},
+            },
+            5,
+            2,
+        ),
+        (
+            {
+                "connections_by_listener": {"CERTIFICATES": 1, "EXTERNAL": 4},
+                "plaintext_connections_by_listener": {},
+                "tls": {"EXTERNAL": {"certificate_sha256": "a"}},
+            },
+            0,
+            5,
+        ),
+    ],
+)
+def test_clients_are_counted_by_whether_they_have_tls(
+    told: dict[str, Any], plain: int | None, secure: int | None
+) -> None:
+    """SEC-89: those from outside among them, whose one port takes both for a while."""
+    view = process_view({**STATUS, **told})
+    assert (view.plain_connections, view.secure_connections) == (plain, secure)

@@ -6,7 +6,8 @@ show one (SSL), REPLICATION_SSL for brokers and the operator, which trusts the c
 and no other (SEC-81).
 
 A broker's name is the whole subject of its certificate, `CN=broker-0,O=<namespace>.<name>`; a
-client's is its common name. No User can have a name with `=` in it, so none is ever taken for a
+client's is its common name. The external listener has one port, at which it takes clients of both
+kinds meanwhile. No User can have a name with `=` in it, so none is ever taken for a
 broker or the operator.
 
 Not here: the phases (`security_phase.py`), files (`properties.py`), who signs (`authorities.py`).
@@ -105,12 +106,8 @@ class ListenerPlan:
             yield Listener(name=SECURE_REPLICATION, port=SECURE_REPLICATION_PORT, protocol="SSL")
         external = self.spec.external
         if external is not None:
-            is_secure = phase is SecurityPhase.SECURE
-            yield Listener(
-                name=EXTERNAL,
-                port=external.port,
-                protocol=self._external_protocol() if is_secure else "PLAINTEXT",
-            )
+            protocol = self._external_protocol() if phase.has_certificates else "PLAINTEXT"
+            yield Listener(name=EXTERNAL, port=external.port, protocol=protocol)
 
     @property
     def has_login(self) -> bool:
@@ -180,11 +177,9 @@ class ListenerPlan:
                 **_of(ADMIN, "ssl.truststore.location", f"{TLS_PATH}/{CLUSTER_BUNDLE}"),
             }
         external = self.spec.external
-        if (
-            external is not None
-            and external.certificate_secret
-            and self.phase is SecurityPhase.SECURE
-        ):
+        if external is not None and self.phase < SecurityPhase.SECURE:
+            found["barnabas.port.unification.listeners"] = EXTERNAL
+        if external is not None and external.certificate_secret:
             found |= {
                 **_of(EXTERNAL, "barnabas.ssl.certificate.file", f"{EXTERNAL_PATH}/tls.crt"),
                 **_of(EXTERNAL, "barnabas.ssl.key.file", f"{EXTERNAL_PATH}/tls.key"),
@@ -212,7 +207,7 @@ class ListenerPlan:
         }
         if self.security.has_token_review:
             found["barnabas.oauthbearer.token.review"] = "true"
-        if self.spec.external is not None and self.phase is SecurityPhase.SECURE:
+        if self.spec.external is not None:
             if self._external_protocol() == "SSL":
                 found |= _by_certificate(EXTERNAL)
             else:

@@ -26,7 +26,6 @@ from barnabas_operator.reconcile.broker.listener_plan import (
 from barnabas_operator.reconcile.broker.properties import SHARED_FILE, needs_own_files, own_file
 from barnabas_operator.reconcile.broker.revision import revision_annotations
 from barnabas_operator.reconcile.broker.strategic_merge import merged
-from barnabas_operator.security_spec import SecurityPhase
 
 PARKED_GATE = "barnabas.dev/parked"
 _USER = 10001
@@ -234,8 +233,9 @@ def _certificate_mounts(spec: BrokerSpec) -> list[dict[str, Any]]:
 
 def _external_certificate(spec: BrokerSpec) -> bool:
     external = spec.external
-    is_secure = spec.phase is SecurityPhase.SECURE
-    return is_secure and external is not None and bool(external.certificate_secret)
+    return (
+        spec.phase.has_certificates and external is not None and bool(external.certificate_secret)
+    )
 
 
 def _apart(spec: BrokerSpec) -> dict[str, Any]:

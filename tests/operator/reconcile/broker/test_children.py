@@ -102,6 +102,7 @@ def test_a_broker_understands_every_phase(
     assert config.inter_broker_listener_name == ("REPLICATION_SSL" if by_tls else "REPLICATION")
     assert set(named) == {one.name for one in config.advertised_listeners}
     if not phase.has_certificates:
+        assert named.get("EXTERNAL", "PLAINTEXT") == "PLAINTEXT"
         return
     tls = config.tls["REPLICATION_SSL"]
     assert (tls.client_auth, tls.truststore_file) == (
@@ -121,8 +122,10 @@ def test_a_broker_understands_every_phase(
         mode = "enforce" if phase is SecurityPhase.SECURE else "audit-only"
         assert config.barnabas_authorizer_mode == mode
     if external is not None:
-        wanted = external.protocol if phase is SecurityPhase.SECURE else "PLAINTEXT"
-        assert named["EXTERNAL"] == wanted
+        # Its one port takes clients of both kinds until there are no plain ones any more.
+        assert named["EXTERNAL"] == external.protocol
+        unified = () if phase is SecurityPhase.SECURE else ("EXTERNAL",)
+        assert config.barnabas_port_unification_listeners == unified
 
 
 def test_names_of_certificates_become_principals_that_nobody_else_can_have() -> None:
