@@ -228,8 +228,7 @@ class Handshakes:
         handshake.started_seconds = self._loop.time()
         self._under_way[handshake] = None
         self.most_under_way = max(self.most_under_way, len(self._under_way))
-        self._units_used += handshake.units
-        self._by_host[handshake.host] = self._by_host.get(handshake.host, 0) + handshake.units
+        self._count(handshake, handshake.units)
         handshake.task = self._loop.create_task(self._make(handshake))
 
     async def _make(self, handshake: Handshake) -> None:
@@ -318,14 +317,18 @@ class Handshakes:
                 del self._waiting[handshake.host]
         if handshake in self._under_way:
             del self._under_way[handshake]
-            self._units_used -= handshake.units
-            left = self._by_host[handshake.host] - handshake.units
-            if left:
-                self._by_host[handshake.host] = left
-            else:
-                del self._by_host[handshake.host]
+            self._count(handshake, -handshake.units)
             if self._waiting:
                 self._start_next()
+
+    def _count(self, handshake: Handshake, units: int) -> None:
+        """Take units, or give them back; one without TLS has none."""
+        self._units_used += units
+        of_host = self._by_host.get(handshake.host, 0) + units
+        if of_host:
+            self._by_host[handshake.host] = of_host
+        else:
+            self._by_host.pop(handshake.host, None)
 
 
 def _not_tls(start: bytes) -> str:

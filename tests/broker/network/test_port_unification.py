@@ -110,6 +110,20 @@ def test_nothing_else_is_taken_for_a_request(
     on_both_loops(tmp_path, work)
 
 
+def test_many_of_one_address_come_at_once(tmp_path: Path) -> None:
+    """SEC-8: those without TLS take no part of the turns that handshakes have."""
+
+    async def work(bench: UnifiedBench) -> None:
+        many = bench.silent(framed(BODY), count=40)
+        await bench.until(lambda: len(bench.plaintext.sessions) == 40)
+        await bench.echoes(bench.context())
+        assert bench.half_open.total == 0
+        for one in many:
+            one.close()
+
+    on_both_loops(tmp_path, work)
+
+
 def test_limits_hold_for_both_together(tmp_path: Path) -> None:
     """NET-4: who comes without TLS takes a place like everybody else, once."""
 
