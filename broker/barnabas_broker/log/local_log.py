@@ -162,7 +162,7 @@ class LocalLog:
         """
         if self.is_offline or self.is_closed:
             return self.storage_error()
-        self.is_offline = True
+        self.retire()
         return LogDirectoryError(path, cause)
 
     def enter_service(

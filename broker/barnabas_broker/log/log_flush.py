@@ -102,7 +102,6 @@ class LogFlush:
         # Segments that were left, cut or recovered since their files were last synced, each with
         # an object of its own: what is noted while a flush runs outlives that flush.
         self._unsynced: dict[Segment, object] = {segment: object() for segment in unsynced}
-        log.index_cache.unsynced.update(self._unsynced)
         # What the log was when its files were known to be fit for a clean start; None: they never
         # were.
         self._loaded = self._extent() if is_clean else None
@@ -230,8 +229,13 @@ class LogFlush:
     def note_unsynced(self, segment: Segment) -> None:
         """Note that files of a segment, `.log` or index, may differ from what is on the device."""
         self._unsynced[segment] = object()
+
+    def flush_left(self, segment: Segment) -> None:
+        """Begin a flush of a segment that was just left: its file stays open until then."""
+        self.note_unsynced(segment)
         if not (self._log.is_offline or self._log.is_closed):
             self._log.index_cache.unsynced.add(segment)
+        self.start_in_background()
 
     @property
     def unsynced_bases(self) -> set[int]:

@@ -64,8 +64,8 @@ class IndexCache:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self._sizes: OrderedDict[Segment, int] = OrderedDict()
-        # Those of all logs that wait for a flush: their files stay open until then. None of a log
-        # that is closed or out of service.
+        # Those of all logs that were left and wait for their flush: their files stay open until
+        # then. None that has no flush on its way, nor of a log that is closed or out of service.
         self.unsynced: set[Segment] = set()
 
     def note(self, segment: Segment) -> None:

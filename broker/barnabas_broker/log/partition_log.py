@@ -513,8 +513,7 @@ class PartitionLog:
             self.snapshots.take(self.producer_state, self.log_end_offset)
         except OSError as error:
             raise self.local.fail(self.directory, error) from error
-        self.flushing.note_unsynced(left)
-        self.flushing.start_in_background()
+        self.flushing.flush_left(left)
 
     # ------------------------------------------------------------------ read
 

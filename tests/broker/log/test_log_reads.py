@@ -1,6 +1,7 @@
 """Reads while the disk fails, and while what they read is taken away."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas_broker.env.disk import RealDisk
+from barnabas_broker.log import local_log
 from barnabas_broker.log.errors import LogDirectoryError
 from barnabas_broker.log.local_log import UNSYNCED_SEGMENTS_MAX, LogContext
 from barnabas_broker.log.log_reader import INDEXED_SEGMENTS_MAX, IndexCache, TimestampOffset
@@ -228,8 +230,8 @@ def test_closed_logs_hold_no_descriptor(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("is_retired", [False, True])
-def test_very_many_segments_have_few_files_open(tmp_path: Path, is_retired: bool) -> None:
+@pytest.mark.parametrize("end", ["closed", "retired", "failed"])
+def test_very_many_segments_have_few_files_open(tmp_path: Path, end: str) -> None:
     """A client makes a segment with each batch where it may: descriptors are not without end.
 
     A log that is gone is not counted any more.
@@ -270,14 +272,43 @@ def test_very_many_segments_have_few_files_open(tmp_path: Path, is_retired: bool
         log.write_staged()
         cache = log.local.index_cache
         assert cache.unsynced
-        if is_retired:
+        if end == "failed":
+            log.local.fail(log.directory, OSError(errno.ENOSPC, "full"))
+        elif end == "retired":
             log.local.retire()
-            log.flushing.note_unsynced(log.segments.active)
+            log.flushing.flush_left(log.segments.active)
             log.release_files()
         else:
             await log.close()
         assert not cache.unsynced
         disk.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("was_cut", [False, True])
+def test_segments_that_no_flush_is_on_its_way_for_keep_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch, was_cut: bool
+) -> None:
+    """SEG-1: a crash, or a new leader, leaves logs that nobody may write to, and flush, for long.
+
+    More than 500 of them had every full segment of the broker go on, up to 2 GiB.
+    """
+    monkeypatch.setattr(local_log, "UNSYNCED_SEGMENTS_MAX", 0)
+    fixture = LogFixture()
+
+    async def main() -> None:
+        for _ in range(12):
+            fixture.append(b"x" * 700)
+        await fixture.log.flush()
+        if was_cut:
+            await fixture.log.truncate(6)
+        else:
+            await fixture.reopen(was_clean=False)
+        count = len(fixture.log.segments)
+        for _ in range(12):
+            fixture.append(b"x" * 700)
+        assert len(fixture.log.segments) > count
 
     asyncio.run(main())
 
