@@ -62,11 +62,14 @@ class KafkaCluster:
 
     async def observe(self) -> ClusterView:
         """Look at all of it. Raises: BarnabasError."""
-        described, listings, moves = await asyncio.gather(
+        described, listings, members = await asyncio.gather(
             self._admin.cluster.describe(include_fenced_brokers=True),
             self._admin.topics.list(include_internal=True),
-            self._admin.partitions.list_reassignments(),
+            self._members(),
         )
+        # The metadata has for ever who led last, and only a leader knows what is on the move.
+        is_led = members is None or bool(members.ids)
+        moves = await self._admin.partitions.list_reassignments() if is_led else {}
         names = [listing.name for listing in listings]
         brokers = {
             broker.node_id: RegisteredBroker(
@@ -75,15 +78,14 @@ class KafkaCluster:
             for broker in described.brokers
         }
         live = [node_id for node_id, broker in brokers.items() if not broker.is_fenced]
-        partitions, settings, members, own = await asyncio.gather(
+        partitions, settings, own = await asyncio.gather(
             self._partitions(names, moves),
             self._settings(live),
-            self._members(),
             self._own_settings(live),
         )
         return ClusterView(
             cluster_id=described.cluster_id or "",
-            controller_id=described.controller_id,
+            controller_id=described.controller_id if is_led else None,
             brokers={
                 node_id: _with_settings(broker, own.get(node_id, {}))
                 for node_id, broker in brokers.items()

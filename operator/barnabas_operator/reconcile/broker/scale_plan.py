@@ -18,7 +18,7 @@ nothing, is no member of the metadata log, and all that stay are well; the last 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from barnabas_operator.broker_spec import BrokerSpec
@@ -174,13 +174,14 @@ def _serves(pod: PodView) -> bool:
 def _needed_to_lead(observed: Observed, cluster: ClusterView, current: int) -> list[int]:
     """Brokers that went without leaving the metadata log, and left no majority, in rising order.
 
-    Who its members are nobody tells then; those that were scaled away in good order are forgotten
-    first, or are few.
+    Who its members are nobody tells then, and nobody fences who has gone; those that were scaled
+    away in good order are forgotten first, or are few.
     """
-    if cluster.controller_id is not None or 2 * len(cluster.live_ids) > len(cluster.brokers):
+    gone = {one for one in cluster.brokers if one >= current and one not in observed.pods}
+    is_majority = 2 * len(cluster.live_ids - gone) > len(cluster.brokers)
+    if cluster.controller_id is not None or is_majority:
         return []
-    vanished = _vanished(cluster.brokers, observed, cluster, current)
-    return [node_id for node_id in vanished if _has_volume(observed, node_id)]
+    return [node_id for node_id in sorted(gone) if _has_volume(observed, node_id)]
 
 
 def _stranded(observed: Observed, cluster: ClusterView, current: int) -> list[int]:
@@ -190,15 +191,8 @@ def _stranded(observed: Observed, cluster: ClusterView, current: int) -> list[in
     volumes are still there they come back, to be emptied in good order.
     """
     holders = {node_id for one in cluster.partitions for node_id in one.replicas}
-    return _vanished(holders, observed, cluster, current)
-
-
-def _vanished(
-    node_ids: Iterable[int], observed: Observed, cluster: ClusterView, current: int
-) -> list[int]:
-    """Those of some brokers that the StatefulSet has no place for and that are not there."""
     there = cluster.live_ids | observed.pods.keys()
-    return sorted(one for one in node_ids if one >= current and one not in there)
+    return sorted(one for one in holders if one >= current and one not in there)
 
 
 def _has_volume(observed: Observed, node_id: int) -> bool:

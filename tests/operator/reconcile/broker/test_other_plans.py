@@ -151,10 +151,12 @@ def test_brokers_without_which_nobody_leads_come_back() -> None:
     plan = scale(seen, 1)
     assert plan.replicas == 3
     assert plan.waiting_on == "broker 2, without which nobody leads the control plane"
+    # They went at once: nobody was left who could fence them.
+    assert scale(replace(seen, cluster=cluster(live=range(3), controller_id=None)), 1) == plan
     for fine in (
         replace(seen, cluster=replace(view, controller_id=0)),
         replace(seen, volumes=()),
-        replace(seen, cluster=cluster(live=[0, 3], fenced=[1], controller_id=None)),
+        replace(seen, pods={0: pod(0), 1: pod(1)}, cluster=cluster(controller_id=None)),
     ):
         assert scale(fine, 1).replicas == 1
 
