@@ -1,22 +1,25 @@
-"""What does TLS cost: a producer by TLS, beside the same without, in one broker; and a handshake?
+"""What does TLS cost: a producer, beside the same without; a handshake; and an idle connection?
 
 Kafka's performance tools by TLS 1.3 with a server certificate of ECDSA P-256 (PEM on both sides),
 then plainly on another listener of the same broker; the median of several runs counts. Handshakes
-are whole ones, by threads of this process that ask for nothing else.
+are whole ones, by threads of this process that ask for nothing else. Idle connections have asked
+for ApiVersions once; what the first 500 take, buffers that all share among it, counts as broker.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from barnabas_broker.env.open_files import allow_many_open_files
 from benchmarks import clients
 from benchmarks.scenario import Figure, Scenario, medians
-from benchmarks.trial import Broker, Trial, end, wait_until_answering
+from benchmarks.trial import Broker, Trial, end, process_of, wait_until_answering
 from tests.support.processes import free_port
 from tests.support.tls_files import TlsFiles
 
@@ -33,6 +36,15 @@ HANDSHAKE_FIGURES = [
     Figure(name="handshakes/s", unit="1/s", is_lower_better=False, goal_ratio=1.0),
     Figure(name="broker CPU per handshake", unit="µs", is_lower_better=True, goal_ratio=0.8),
 ]
+
+
+IDLE_FIGURES = [
+    Figure(name="memory of each", unit="KiB", is_lower_better=True),
+    Figure(name="memory in all", unit="MiB", is_lower_better=True, goal_ratio=1.0),
+]
+
+# ApiVersions 0 by a client that is called "idle".
+_REQUEST = struct.pack(">ihhih4s", 14, 18, 0, 1, 4, b"idle")
 
 
 def secure(broker: Broker, directory: Path) -> tuple[str, ...]:
@@ -124,7 +136,61 @@ def measure_handshakes(trial: Trial) -> dict[str, float]:
     return medians(runs)
 
 
+def measure_idle(trial: Trial) -> dict[str, float]:
+    """Resident memory of the broker with so many connections that do nothing."""
+    few, many = trial.size(500, 100), trial.size(10_000, 1_000)
+    allow_many_open_files()
+    broker = trial.new_broker()
+    secure(broker, trial.directory / "tls")
+    host, _, port = broker.properties["listeners"].rpartition(",SSL://")[2].partition(":")
+    context = ssl.create_default_context(cafile=trial.directory / "tls" / "authority.pem")
+
+    def connected(_: int) -> ssl.SSLSocket:
+        connection = socket.create_connection((host, int(port)), timeout=60)
+        secured = context.wrap_socket(connection, server_hostname=host)
+        secured.sendall(_REQUEST)
+        size = int.from_bytes(_exactly(secured, 4), "big")
+        _exactly(secured, size)
+        return secured
+
+    idle: list[ssl.SSLSocket] = []
+    try:
+        broker.start()
+        wait_until_answering(broker)
+        process = process_of(broker)
+        with ThreadPoolExecutor(_CLIENTS) as threads:
+            idle += threads.map(connected, range(few))
+            before = process.resident_bytes()
+            idle += threads.map(connected, range(many - few))
+        after = process.resident_bytes()
+    finally:
+        for one in idle:
+            one.close()
+        end(broker)
+    return {
+        "memory of each": (after - before) / (many - few) / 1024,
+        "memory in all": after / 2**20,
+    }
+
+
+def _exactly(connection: ssl.SSLSocket, size: int) -> bytes:
+    """So many bytes. Raises: ConnectionError where the peer closes before."""
+    received = b""
+    while len(received) < size:
+        piece = connection.recv(size - len(received))
+        if not piece:
+            raise ConnectionError(f"closed after {len(received)} of {size} bytes")
+        received += piece
+    return received
+
+
 SCENARIOS = [
+    Scenario(
+        name="tls-idle",
+        question="10,000 idle connections by TLS",
+        figures=IDLE_FIGURES,
+        measure=measure_idle,
+    ),
     Scenario(
         name="tls-handshakes",
         question="Connections by TLS, one after the other",
