@@ -99,6 +99,14 @@ NETWORK: Final = (
         update=CLUSTER_WIDE,
     ),
     _S(
+        "max.connection.creation.rate",
+        INT,
+        "2147483647",
+        "New connections of clients in a second; those beyond are cut, up to a second later.",
+        0,
+        update=CLUSTER_WIDE,
+    ),
+    _S(
         "max.connections.per.ip",
         INT,
         "2147483647",

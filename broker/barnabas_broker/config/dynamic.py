@@ -184,7 +184,9 @@ class DynamicConfig:
         for key, value in sorted(self._cluster.items()):
             if wanted is not None and key not in wanted:
                 continue
-            entry = self._describe_broker_setting(key, parse.BY_KEY[key], value)
+            row = parse.row_of(key)
+            assert row is not None, "what has no row is not applicable"
+            entry = self._describe_broker_setting(key, row, value)
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER
             synonyms = tuple(item for item in entry.synonyms if item.source == source)
             described.append(entry._replace(source=source, synonyms=synonyms, is_default=False))
@@ -331,12 +333,12 @@ def validate_broker_config(
 
 
 def _may_change_there(key: str) -> bool:
-    """Whether a key of a single listener may change while the broker runs: those of TLS may.
+    """Whether a key of a single listener may change while the broker runs: TLS and limits may.
 
     No class and no address is taken from a request (CVE-2023-25194, CVE-2025-27817).
     """
     split = split_listener_key(key)
-    return split is None or split.key in TLS_BY_KEY
+    return split is None or split.key in TLS_BY_KEY or split.key in parse.LIMITS_OF_LISTENERS
 
 
 def _check_value(key: str, text: str) -> None:

@@ -73,7 +73,6 @@ OTHER: Final[tuple[IgnoredRow, ...]] = (
     ("group.coordinator.append.linger.ms", INT, "5", 0, None, READ_ONLY),
     ("log.local.retention.bytes", LONG, "-2", -2, None, CLUSTER_WIDE),
     ("log.local.retention.ms", LONG, "-2", -2, None, CLUSTER_WIDE),
-    ("max.connection.creation.rate", INT, "2147483647", 0, None, CLUSTER_WIDE),
 )
 
 PLUGINS: Final[tuple[IgnoredRow, ...]] = (

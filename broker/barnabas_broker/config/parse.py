@@ -65,13 +65,13 @@ REPLICATION_PORT_DISTANCE: Final = 10_000
 PORT_MAX: Final = 65535
 
 _BROKER_MECHANISM: Final = "sasl_mechanism_inter_broker_protocol"
+LIMITS_OF_LISTENERS: Final = ("max.connections", "max.connection.creation.rate")
 _OF_LISTENERS: Final = frozenset(
     (
         *TLS_BY_KEY,
         *SASL_BY_KEY,
         *(row[0] for row in SECURITY),
-        "max.connections",
-        "max.connection.creation.rate",
+        *LIMITS_OF_LISTENERS,
         "num.network.threads",
     )
 )
@@ -105,6 +105,7 @@ class BrokerConfig:
     queued_max_request_bytes: int
     connections_max_idle_ms: int
     max_connections: int
+    max_connection_creation_rate: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
     max_incremental_fetch_session_cache_slots: int

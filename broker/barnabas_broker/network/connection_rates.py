@@ -1,4 +1,5 @@
-"""How many connections an address may open in a second: those beyond are cut, a little later.
+"""How many connections may come in a second, from one address, to a listener and in all: those
+beyond are cut, a little later.
 
 Counts and decides; cutting is the listener's. One object serves all listeners of clients; brokers
 have none.
@@ -19,23 +20,26 @@ THROTTLE_MS_MAX: Final = 1_000
 
 
 class ConnectionRates:
-    """The quotas of addresses, and the connections of the last seconds by address."""
+    """The quotas of addresses, the limit of the broker, and the connections of the last seconds."""
 
-    __slots__ = ("buckets", "throttled_count", "throttled_ms")
+    __slots__ = ("broker", "buckets", "throttled_count", "throttled_ms")
 
     def __init__(self, clock: Clock) -> None:
         self.buckets = QuotaBuckets(clock, RateLimit)
+        self.broker = RateLimit(clock)
         self.throttled_count = 0
         self.throttled_ms = 0
 
-    def throttle_ms(self, host: str) -> int:
+    def throttle_ms(self, host: str, listener: RateLimit) -> int:
         """Count a new connection and return 0, or after how long it is cut; that is not counted."""
-        limit = self.buckets.limit_of(address_matches(host))
-        if limit is None:
-            return 0
-        throttle_ms = min(limit.throttle_ms(1), THROTTLE_MS_MAX)
+        limits = [one for one in (self.broker, listener) if one.is_limited]
+        if self.buckets:
+            of_address = self.buckets.limit_of(address_matches(host))
+            limits += [] if of_address is None else [of_address]
+        throttle_ms = min(max((one.throttle_ms(1) for one in limits), default=0), THROTTLE_MS_MAX)
         if not throttle_ms:
-            limit.record(1)
+            for one in limits:
+                one.record(1)
             return 0
         self.throttled_count += 1
         self.throttled_ms += throttle_ms

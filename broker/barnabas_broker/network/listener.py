@@ -34,6 +34,7 @@ from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
 from barnabas_broker.network.tls_session import AcceptedSession, TlsSession
 from barnabas_broker.network.tls_transport import EncryptionTurns
+from barnabas_broker.quotas.rate_limit import RateLimit
 from barnabas_protocol.connection.framing import SharedBuffer
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Listener:
         self._network = network
         self._limits = limits
         self._connections_max = connections_max
+        self._rate = RateLimit(clock)  # of new connections here
         self._backlog = backlog
         self._bound: BoundListener | None = None
         self._sweep_handle: asyncio.TimerHandle | None = None
@@ -131,6 +133,11 @@ class Listener:
     def port(self) -> int:
         """The bound port; before `start`, the configured one."""
         return self._port
+
+    def limit(self, connections_max: int, creation_rate: float) -> None:
+        """Have other limits from now on; connections that are open stay."""
+        self._connections_max = connections_max
+        self._rate.rate = creation_rate
 
     async def start(self) -> None:
         """Bind and accept.
@@ -226,12 +233,17 @@ class Listener:
         """Count a new connection in; or which limit forbids it, and how much later to cut it."""
         self.metrics.connections_accepted += 1
         rates = self._limits.rates
-        cut_ms = rates.throttle_ms(host) if rates is not None and rates.buckets else 0
+        cut_ms = 0 if rates is None else rates.throttle_ms(host, self._rate)
         if cut_ms:
             return "connection-creation-rate", cut_ms
-        if len(self.sessions) + self._half_open_count >= self._connections_max:
+        if self._connection_count >= self._connections_max:
             return "connections-per-listener", 0
         return self._limits.enter(host), 0
+
+    @property
+    def _connection_count(self) -> int:
+        plaintext = 0 if self.plaintext is None else len(self.plaintext.sessions)
+        return len(self.sessions) + self._half_open_count + plaintext
 
     def _count_refused(self, limit: str, peer: str) -> None:
         self.metrics.rejected[limit] = self.metrics.rejected.get(limit, 0) + 1

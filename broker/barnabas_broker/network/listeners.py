@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from barnabas_broker.config.definitions import ConfigError
+from barnabas_broker.config.listener_properties import ListenerProperties
 from barnabas_broker.config.listeners import Endpoint
-from barnabas_broker.config.parse import BrokerConfig
+from barnabas_broker.config.parse import BY_KEY, LIMITS_OF_LISTENERS, BrokerConfig
 from barnabas_broker.env.clock import Clock
 from barnabas_broker.env.network import Network
 from barnabas_broker.env.open_files import open_files_limit
 from barnabas_broker.metrics.sample import Sample
-from barnabas_broker.network.connection_limits import ConnectionLimits
+from barnabas_broker.network.connection_limits import UNLIMITED, ConnectionLimits
 from barnabas_broker.network.connection_rates import ConnectionRates
 from barnabas_broker.network.decryption_turns import DecryptionTurns
 from barnabas_broker.network.frame_turns import FrameTurns
@@ -25,6 +26,7 @@ from barnabas_broker.network.network_metrics import NetworkMetrics
 from barnabas_broker.network.request_memory import RequestMemory
 from barnabas_broker.network.session import InFlightRequest, Session, SessionSettings, TurnEnd
 from barnabas_broker.network.tls_transport import EncryptionTurns
+from barnabas_broker.quotas.rate_limit import UNLIMITED_RATE
 from barnabas_broker.security.tls.broker_tls import BrokerTls
 from barnabas_protocol.connection.framing import SharedBuffer
 
@@ -55,8 +57,7 @@ class Listeners:
         # controller, stops. The other descriptors are for the logs, which fail without.
         self.connection_rates = ConnectionRates(clock)
         self.limits = ConnectionLimits(rates=self.connection_rates)
-        self.update_limits(config)
-        self.broker_limits = ConnectionLimits(open_files_limit() // 8)
+        self.broker_limits = ConnectionLimits(open_files_limit() // 8, rates=ConnectionRates(clock))
         self.handshakes = {
             is_of_brokers: _handshakes(config, network, loop, clock, is_of_brokers)
             for is_of_brokers in (False, True)
@@ -102,6 +103,7 @@ class Listeners:
         ]
         # A port is closed before those who came to it without TLS are told to go.
         self._listeners = [*self._bound, *self._unified.values()]
+        self.update_limits(config, config.properties)
 
     def _shared(
         self, is_of_brokers: bool, loop: asyncio.AbstractEventLoop, clock: Clock
@@ -119,8 +121,16 @@ class Listeners:
             "frame_turns": FrameTurns(loop, clock),
         }
 
-    def update_limits(self, config: BrokerConfig) -> None:
-        """Use the limits of other settings from now on; connections that are open stay."""
+    def update_limits(self, config: BrokerConfig, values: Mapping[str, str]) -> None:
+        """Use other limits from now on; connections that are open stay.
+
+        `values` have those of single listeners. That of the broker is no limit for brokers.
+        """
+        self.connection_rates.broker.rate = _rate(config.max_connection_creation_rate)
+        for listener in self._bound:
+            given = ListenerProperties(listener.name, values)
+            connections, rate = (_number_of(given, key) for key in LIMITS_OF_LISTENERS)
+            listener.limit(connections, _rate(rate))
         self.limits.update(
             min(config.max_connections, open_files_limit() // 2),
             config.max_connections_per_ip,
@@ -232,6 +242,19 @@ class Listeners:
     def samples(self) -> Iterator[Sample]:
         """The counters of the network."""
         yield from self.metrics.samples()
+
+
+def _number_of(given: ListenerProperties, key: str) -> int:
+    """What was given for one listener alone; what holds for all of them counts elsewhere."""
+    row = BY_KEY[key]
+    value = row.parse(given.own(key) or row.default)
+    assert isinstance(value, int)
+    return value
+
+
+def _rate(configured: int) -> float:
+    """The limit of a rate; the greatest number that may be set is none."""
+    return UNLIMITED_RATE if configured >= UNLIMITED else configured
 
 
 def names_of_brokers(config: BrokerConfig) -> frozenset[str]:

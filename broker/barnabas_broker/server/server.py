@@ -526,7 +526,7 @@ class Server:
         """Use changed settings of the cleaner, of producers and of connections from now on."""
         live = self.config.with_values(self.dynamic.values)
         self.logs.update_config(live)
-        self.listeners.update_limits(live)
+        self.listeners.update_limits(live, self.dynamic.values)
         if self.tls.by_listener and any(split_listener_key(key) for key in changed):
             self._background.spawn(self.tls.take_over(self.dynamic.values, self._disk.run))
 

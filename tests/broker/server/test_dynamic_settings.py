@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from barnabas_broker.server import Server
 from barnabas_protocol.api import ApiKey
 from barnabas_protocol.errors import ErrorCode
@@ -14,10 +16,10 @@ from tests.support.raw_client import RawClient
 PER_IP = "max.connections.per.ip"
 
 
-async def is_served(server: Server) -> bool:
+async def is_served(server: Server, port: int | None = None) -> bool:
     """Whether a new connection is taken and gets a response."""
     try:
-        async with await RawClient.connect(server.port) as client:
+        async with await RawClient.connect(port or server.port) as client:
             await client.call(ApiKey.API_VERSIONS, 0, api_versions.ApiVersionsRequest())
     except (OSError, EOFError):
         return False
@@ -45,6 +47,66 @@ def test_limits_of_connections_hold_at_once_and_spare_those_that_are_open(tmp_pa
             await client.call(ApiKey.API_VERSIONS, 0, api_versions.ApiVersionsRequest())
             assert await alter(client, "max.connections.per.ip.overrides", "", None) == 0
             assert await alter(client, PER_IP, "", None) == 0
+            await eventually(lambda: is_served(server))
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("limit", ["max.connections", "max.connection.creation.rate"])
+def test_limits_of_one_listener_spare_the_others(tmp_path: Path, limit: str) -> None:
+    """NET-4, CFG-7: those that the broker starts with, of all brokers, and of this one."""
+
+    async def test() -> None:
+        async with (
+            running_broker(
+                tmp_path,
+                **{
+                    "listeners": "A://127.0.0.1:0,B://127.0.0.1:0,REPLICATION://127.0.0.1:0",
+                    "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+                    f"listener.name.b.{limit}": "0",
+                },
+            ) as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            other = server.listeners.named("B").port
+
+            async def is_shut() -> bool:
+                return not await is_served(server, other)
+
+            assert await is_shut()
+            assert await is_served(server)
+            for broker in ("", "0"):
+                assert await alter(client, f"listener.name.b.{limit}", broker, "1000") == 0
+                await eventually(lambda: is_served(server, other))
+                assert await alter(client, f"listener.name.b.{limit}", broker, "0") == 0
+                await eventually(is_shut)
+                assert await is_served(server)
+                assert await alter(client, f"listener.name.b.{limit}", broker, "1000") == 0
+                await eventually(lambda: is_served(server, other))
+            assert await alter(client, f"listener.name.a.{limit}", "", "many") != 0
+
+    asyncio.run(test())
+
+
+def test_a_rate_of_all_connections_is_for_clients(tmp_path: Path) -> None:
+    """NET-4: KIP-612; brokers come through whatever clients do."""
+
+    async def test() -> None:
+        async with (
+            running_broker(tmp_path) as server,
+            await RawClient.connect(server.port) as client,
+        ):
+            rate = "max.connection.creation.rate"
+            assert await alter(client, rate, "", "0") == 0
+
+            async def is_shut() -> bool:
+                return not await is_served(server)
+
+            await eventually(is_shut)
+            assert await is_served(server, server.listeners.replication_port)
+            rejected = server.listeners.metrics.rejected
+            assert rejected["connection-creation-rate"] > 0
+            assert await alter(client, rate, "", None) == 0
             await eventually(lambda: is_served(server))
 
     asyncio.run(test())
