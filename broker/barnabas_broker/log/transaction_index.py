@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 _VERSION = 0
+# So many entries are passed over at once by a search.
+_BLOCK = 512
 
 
 class AbortedTransaction(NamedTuple):
@@ -41,6 +43,7 @@ class TransactionIndex:
         "_disk",
         "_file",
         "_is_torn",
+        "_lowest_firsts",
         "is_file_longer",
         "is_name_unsynced",
         "path",
@@ -65,6 +68,9 @@ class TransactionIndex:
         self._is_torn = rest > 0
         if rest:
             del self._data[-rest:]
+        # The lowest first offset of each whole block.
+        self._lowest_firsts: list[int] = []
+        self._note_blocks()
 
     def __len__(self) -> int:
         return len(self._data) // ENTRY_BYTES
@@ -111,6 +117,8 @@ class TransactionIndex:
         expected += b"".join(_ENTRY.pack(_VERSION, *transaction) for transaction in found)
         present = self._disk.read_bytes(self.path) if self._disk.exists(self.path) else b""
         self._data, self._is_torn = expected, False
+        self._lowest_firsts.clear()
+        self._note_blocks()
         if expected == present:
             return
         if present.startswith(expected) or expected.startswith(present):
@@ -138,6 +146,7 @@ class TransactionIndex:
             self.is_file_longer = False
         self._file.append([entry])
         self._data += entry
+        self._note_blocks()
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Return the transactions that overlap [start, end) and whether no later segment has any
@@ -151,15 +160,35 @@ class TransactionIndex:
             else:
                 high = middle
         found: list[AbortedTransaction] = []
-        # Of very many entries, as one transaction that stayed open keeps the search going.
-        entries = self._data[low * ENTRY_BYTES :]
-        for _, producer_id, first, last, stable in _ENTRY.iter_unpack(entries):
-            if first < end_offset:
-                found.append(AbortedTransaction(producer_id, first, last, stable))
-            if stable >= end_offset:
-                # Everything below that offset was decided when this marker was written.
-                return found, True
+        # There may be very many, as one transaction that stayed open keeps the search going.
+        while low < len(self):
+            high = min(low - low % _BLOCK + _BLOCK, len(self))
+            if self._may_matter(low // _BLOCK, high, end_offset):
+                entries = self._data[low * ENTRY_BYTES : high * ENTRY_BYTES]
+                for _, producer_id, first, last, stable in _ENTRY.iter_unpack(entries):
+                    if first < end_offset:
+                        found.append(AbortedTransaction(producer_id, first, last, stable))
+                    if stable >= end_offset:
+                        # Everything below was decided when this marker was written.
+                        return found, True
+            low = high
         return found, False
+
+    def _may_matter(self, block: int, end: int, end_offset: int) -> bool:
+        """Whether a block, whose entries end at an index, has any below an offset, or the last that
+        counts: last stable offsets never fall.
+        """
+        if block >= len(self._lowest_firsts) or self._lowest_firsts[block] < end_offset:
+            return True
+        return self._entry(end - 1).last_stable_offset >= end_offset
+
+    def _note_blocks(self) -> None:
+        """Note the lowest first offset of each block that is whole."""
+        noted = len(self._lowest_firsts)
+        for block in range(noted, len(self) // _BLOCK):
+            begin = block * _BLOCK * ENTRY_BYTES
+            entries = _ENTRY.iter_unpack(self._data[begin : begin + _BLOCK * ENTRY_BYTES])
+            self._lowest_firsts.append(min(values[2] for values in entries))
 
     def forget_from(self, offset: int) -> None:
         """Drop the transactions whose marker is at or after `offset`, in memory.
@@ -183,6 +212,7 @@ class TransactionIndex:
             count -= 1
         is_shorter = count < len(self)
         del self._data[count * ENTRY_BYTES :]
+        del self._lowest_firsts[count // _BLOCK :]
         return is_shorter
 
     @property

@@ -1,5 +1,7 @@
 """The index of aborted transactions: bytes, search by offset range, truncation, crashes."""
 
+import random
+
 import pytest
 
 from barnabas_broker.env.disk import RealDisk
@@ -91,3 +93,56 @@ def test_order_is_enforced(disk, tmp_path):
     doubled.restore(20, [AbortedTransaction(4, 15, 25, 26)])
     assert [entry.producer_id for entry in doubled.entries()] == [1, 4]
     assert not TransactionIndex(disk, str(tmp_path / "i"), 0).is_damaged
+
+
+def aborted(rng, count):
+    """Transactions that began a while before their markers, some a very long while."""
+    found, stable = [], 0
+    for number in range(count):
+        last = 10 * number + 9
+        first = max(last - rng.choice([1, 30, 300, 9_000]), 0)
+        stable = max(stable, last - rng.choice([0, 50, 5_000]), 1)
+        found.append(AbortedTransaction(number, first, last, min(stable, last + 1)))
+    return found
+
+
+def overlapping(entries, start, end):
+    """What a search over all entries finds."""
+    found = []
+    for entry in entries:
+        if entry.last_offset < start:
+            continue
+        if entry.first_offset < end:
+            found.append(entry)
+        if entry.last_stable_offset >= end:
+            return found, True
+    return found, False
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_very_many_entries_are_searched_as_few_are(disk, tmp_path, seed):
+    """TXL-7: whole blocks are passed over; cut, made anew and read again there are the same."""
+    rng = random.Random(seed)
+    entries = aborted(rng, 3_000)
+    index = TransactionIndex(disk, str(tmp_path / "i"), 0)
+    for entry in entries:
+        index.append(entry)
+
+    def check(searched):
+        for _ in range(200):
+            start = rng.randrange(30_000)
+            end = start + rng.choice([1, 20, 4_000])
+            assert searched.collect(start, end) == overlapping(entries, start, end)
+
+    check(index)
+    offset = rng.randrange(15_000, 30_000)
+    index.truncate_to(offset)
+    entries = [entry for entry in entries if entry.last_offset < offset]
+    check(index)
+    other = [entry._replace(producer_id=7) for entry in aborted(rng, 3_000)]
+    other = [entry for entry in other if entry.last_offset >= offset]
+    index.restore(offset, other)
+    entries += other
+    check(index)
+    index.close()
+    check(TransactionIndex(disk, str(tmp_path / "i"), 0))
