@@ -20,7 +20,7 @@ from barnabas_broker.config.definitions import ConfigError
 from barnabas_broker.config.parse import BrokerConfig
 from barnabas_broker.env.clock import SystemClock
 from barnabas_broker.server import Server
-from barnabas_cli.drain import drain
+from barnabas_cli.main import main
 from barnabas_protocol.connection.sasl import Accepted
 from tests.support.in_process_broker import eventually, running_broker
 from tests.support.processes import free_port
@@ -191,7 +191,7 @@ def test_a_hook_drains_by_the_socket_without_a_token(tmp_path: Path, files: TlsF
             assert (await asked(str(path), "/undrain", "POST"))[0] == 200
             assert server.is_ready
             command = ["--admin-socket", str(path)]
-            told = await asyncio.to_thread(CliRunner().invoke, drain, command)
+            told = await asyncio.to_thread(CliRunner().invoke, main, ["drain", *command])
             assert told.exit_code == 0, told.output
             assert "leading 0 partitions" in told.output
         async with running_broker(tmp_path / "data", **secured(files, tmp_path)) as again:
