@@ -314,6 +314,7 @@ def validate_broker_config(
         setting = parse.row_of(key)
         if setting is None:
             continue  # Kafka stores keys that it does not know: plug-ins read them
+        parse.check_prefix(key)
         if not setting.is_dynamic or not _may_change_there(key):
             raise ConfigError(f"Cannot update these configs dynamically: Set({key})")
         if key.startswith("ssl.") or key in TLS_BY_KEY:

@@ -31,7 +31,7 @@ from barnabas_broker.config.definitions import (
 )
 from barnabas_broker.config.ignored_security_settings import SECURITY
 from barnabas_broker.config.ignored_settings import IGNORED_SETTINGS
-from barnabas_broker.config.listener_properties import split_listener_key
+from barnabas_broker.config.listener_properties import listener_key, split_listener_key
 from barnabas_broker.config.listeners import (
     ENCRYPTED,
     Endpoint,
@@ -393,7 +393,15 @@ def row_of(key: str) -> BrokerSetting | None:
     return None
 
 
+def check_prefix(key: str) -> None:
+    """Refuse what nobody reads: a listener's prefix in upper case. Raises: ConfigError."""
+    split = split_listener_key(key)
+    if split is not None and key != listener_key(*split):
+        raise ConfigError(f"{key} has no effect: write {listener_key(*split)}")
+
+
 def _check_given(key: str, text: str) -> None:
+    check_prefix(key)
     setting = row_of(key)
     if setting is None:
         split = split_listener_key(key)

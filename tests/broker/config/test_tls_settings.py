@@ -153,6 +153,7 @@ def test_the_brokers_listener_is_named_once() -> None:
         ("listener.name.nobody.ssl.client.auth", "none", "no listener is called NOBODY"),
         ("listener.name.plaintext.ssl.client.aut", "none", "ssl.client.auth"),
         ("listener.name.plaintext.log.dirs", "x", "holds for all listeners alike"),
+        ("listener.name.PLAINTEXT.max.connections", "3", "write listener.name.plaintext.max.conn"),
         ("listener.name.plaintext.ssl.client.auth", "maybe", "none, requested, required"),
         ("ssl.engine.factory.class", "my.Factory", "only the default is accepted"),
         ("ssl.provider", "BC", "only the default is accepted"),
@@ -178,6 +179,8 @@ def test_tls_changes_while_the_broker_runs_with_the_prefix_and_for_one_broker() 
         ("ssl.keystore.location", True, "only per-listener using the listener prefix"),
         ("barnabas.ssl.key.file", True, "only per-listener using the listener prefix"),
         ("listener.name.ssl.ssl.principal.mapping.rules", True, "Cannot update these configs"),
+        ("listener.name.SSL.ssl.keystore.location", True, "write listener.name.ssl.ssl.keystore"),
+        ("listener.name.SSL.max.connections", False, "write listener.name.ssl.max.connections"),
         ("listener.name.ssl.sasl.jaas.config", True, "Cannot update these configs"),
         ("listener.name.ssl.oauthbearer.sasl.jaas.config", True, "Cannot update these configs"),
     ):
