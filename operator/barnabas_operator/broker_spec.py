@@ -45,6 +45,8 @@ _RESERVED_KEYS = frozenset(
         "admin.http.host",
         "admin.http.port",
         "barnabas.drain.budget.ms",
+        "barnabas.other.broker.listeners",
+        "barnabas.port.unification.listeners",
         "process.roles",
     )
 )

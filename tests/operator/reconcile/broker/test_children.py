@@ -539,6 +539,16 @@ def test_a_setting_is_one_line_of_the_file_whatever_is_declared(config: dict[str
 
 
 @pytest.mark.parametrize(
+    "key", ["barnabas.port.unification.listeners", "barnabas.other.broker.listeners"]
+)
+def test_who_is_let_in_by_a_listener_is_the_operator_s(key: str) -> None:
+    """SEC-89: phases set these; one of a Broker's own would hold when it is called secure."""
+    manifest = {"metadata": {"name": "demo"}, "spec": {"config": {key: "EXTERNAL"}}}
+    with pytest.raises(SpecError, match="the operator decides this setting itself"):
+        BrokerSpec.from_manifest(manifest)
+
+
+@pytest.mark.parametrize(
     "template",
     [
         {"annotations": {"barnabas.dev/restart": "2026-11-24"}},
