@@ -66,14 +66,9 @@ PORT_MAX: Final = 65535
 
 _BROKER_MECHANISM: Final = "sasl_mechanism_inter_broker_protocol"
 LIMITS_OF_LISTENERS: Final = ("max.connections", "max.connection.creation.rate")
-_OF_LISTENERS: Final = frozenset(
-    (
-        *TLS_BY_KEY,
-        *SASL_BY_KEY,
-        *(row[0] for row in SECURITY),
-        *LIMITS_OF_LISTENERS,
-        "num.network.threads",
-    )
+_OF_MECHANISMS: Final = frozenset((*SASL_BY_KEY, *(row[0] for row in SECURITY)))
+_OF_LISTENERS: Final = _OF_MECHANISMS.union(
+    TLS_BY_KEY, LIMITS_OF_LISTENERS, ["num.network.threads"]
 )
 """Settings that may be given for one listener alone (SEC-1)."""
 
@@ -387,10 +382,10 @@ def row_of(key: str) -> BrokerSetting | None:
     split = split_listener_key(key)
     if setting is not None or split is None:
         return setting
-    for own in (split.key, split.key.partition(".")[2]):  # behind the name of a mechanism
-        if own in _OF_LISTENERS:
-            return BY_KEY[own]
-    return None
+    if split.key in _OF_LISTENERS:
+        return BY_KEY[split.key]
+    of_mechanism = split.key.partition(".")[2]
+    return BY_KEY[of_mechanism] if of_mechanism in _OF_MECHANISMS else None
 
 
 def check_prefix(key: str) -> None:

@@ -1,8 +1,8 @@
 """How many connections may come in a second, from one address, to a listener and in all: those
 beyond are cut, a little later.
 
-Counts and decides; cutting is the listener's. One object serves all listeners of clients; brokers
-have none.
+Counts and decides; cutting is the listener's. One object serves all listeners of clients;
+that of the brokers knows no quota, and no limit but their listener's.
 
 Source: KIP-612, QUO-1, QUO-8, NET-4.
 """

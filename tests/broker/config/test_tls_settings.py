@@ -153,6 +153,8 @@ def test_the_brokers_listener_is_named_once() -> None:
         ("listener.name.nobody.ssl.client.auth", "none", "no listener is called NOBODY"),
         ("listener.name.plaintext.ssl.client.aut", "none", "ssl.client.auth"),
         ("listener.name.plaintext.log.dirs", "x", "holds for all listeners alike"),
+        ("listener.name.plaintext.x.max.connections", "3", "max.connections"),
+        ("listener.name.plaintext.plain.ssl.client.auth", "required", "ssl.client.auth"),
         ("listener.name.PLAINTEXT.max.connections", "3", "write listener.name.plaintext.max.conn"),
         ("listener.name.plaintext.ssl.client.auth", "maybe", "none, requested, required"),
         ("ssl.engine.factory.class", "my.Factory", "only the default is accepted"),
