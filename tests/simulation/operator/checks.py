@@ -251,7 +251,7 @@ class Checks:
                 raise Wrong(f"broker {node_id} is taken away with its partitions")
             if node_id in before.members & now.members:
                 raise Wrong(f"broker {node_id} is taken away, a member of the metadata log")
-            wanted = max(_spec(one.manifest).get("replicas", current) for one in (before, now))
+            wanted = min(_spec(one.manifest).get("replicas", current) for one in (before, now))
             if away := before.down & now.down & set(range(min(after, wanted))):
                 raise Wrong(f"broker {node_id} is taken away while {sorted(away)} are down")
         if after < current and before.controller is None and now.controller is None:

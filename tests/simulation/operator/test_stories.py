@@ -51,6 +51,8 @@ def test_a_story_is_told_the_same_again() -> None:
         (920070, "somebody takes brokers away by hand, and the last one is restarted"),
         (910075, "somebody takes a member of the metadata log away by hand"),
         (70121, "all pods have started since they were looked at, which took long"),
+        (1001398, "what is on a volume that comes with a restart is not waited for"),
+        (1001968, "a broker that is not wanted any more is down while another one goes"),
         (5023, "a Broker is made again on the same volumes, and so is a ConsumerGroup"),
     ],
 )

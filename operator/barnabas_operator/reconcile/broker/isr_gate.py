@@ -4,7 +4,9 @@ For every partition with a replica on the broker: one whose factor is not above 
 is ignored, since no wait would help, and is named in a warning, but that the last of its replicas
 that is in sync stays while there are others to catch up; with fewer in sync than needed the answer
 is no, even where this replica is not among them, for it may be the first to catch up; with just
-enough in sync it is no where this replica is among them; else yes.
+enough in sync it is no where this replica is among them; else yes. One that nobody leads, although
+the only replica in sync is on a broker that takes part, loses nothing: its disk is not there, and
+comes with a start at the soonest.
 
 The metadata log has a gate of its own (`members_gate`); `hindrance` asks both.
 """
@@ -21,7 +23,12 @@ NAMED_MAX = 5
 
 def blocking(cluster: ClusterView, node_id: int) -> list[PartitionView]:
     """The partitions that would become unavailable, or stay so for longer; empty: go."""
-    return [one for one in cluster.held_by(node_id) if not _can_spare(one, node_id)]
+    is_live = node_id in cluster.live_ids
+    return [
+        one
+        for one in cluster.held_by(node_id)
+        if not (_can_spare(one, node_id) or (is_live and _is_without_disk(one, node_id)))
+    ]
 
 
 def hindrance(cluster: ClusterView, node_id: int) -> str:
@@ -65,6 +72,10 @@ def named(partitions: Iterable[PartitionView]) -> str:
         else ""
     )
     return ", ".join(topic_partitions[:NAMED_MAX]) + more
+
+
+def _is_without_disk(partition: PartitionView, node_id: int) -> bool:
+    return partition.leader is None and partition.in_sync == {node_id}
 
 
 def _can_spare(partition: PartitionView, node_id: int) -> bool:

@@ -312,6 +312,25 @@ def test_the_gate_for_each_partition_is_that_of_the_reference(
     assert (blocking(cluster(one), 0) == []) is may_go
 
 
+@pytest.mark.parametrize(
+    ("in_sync", "live", "may_go"),
+    [
+        ([0], [0, 1, 2], True),
+        # It starts, or the next one is being elected.
+        ([0], [1, 2], False),
+        ([0, 1], [0, 1, 2], False),
+    ],
+)
+def test_a_replica_that_leads_nothing_for_want_of_its_disk_keeps_no_broker(
+    in_sync: list[int], live: list[int], may_go: bool
+) -> None:
+    """operator.md 5: a volume that was taken away, and is declared again, comes with a restart,
+    which waited for what was on it."""
+    one = replace(partition("orders", [1, 2, 0], in_sync, in_sync_min=2), leader=None)
+    fenced = [node_id for node_id in range(3) if node_id not in live]
+    assert (blocking(cluster(one, live=live, fenced=fenced), 0) == []) is may_go
+
+
 def test_partitions_without_a_spare_replica_are_found_for_the_warning() -> None:
     """operator.md 3.5."""
     alone = [partition(f"t{number}", [0], in_sync_min=1) for number in range(7)]
