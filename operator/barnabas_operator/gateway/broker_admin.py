@@ -100,6 +100,7 @@ def process_view(document: Any) -> ProcessView:
         # One that starts has not looked through them yet.
         held=_held(document.get("log_directories", ())) if document["state"] == _RUNNING else {},
         tls=_tls(document.get("tls") or {}),
+        metadata_members=frozenset(map(int, document.get("metadata_members", ()))),
         plain_connections=plain,
         secure_connections=secure,
     )

@@ -424,6 +424,7 @@ class Brokers:
                     for volume, disk in process.disks.items()
                     if process.has_joined
                 },
+                metadata_members=frozenset(self.members),
             )
             for node_id in node_ids
             if (process := self.processes.get(node_id)) is not None and process.starts_in <= 0

@@ -53,6 +53,7 @@ def test_a_story_is_told_the_same_again() -> None:
         (70121, "all pods have started since they were looked at, which took long"),
         (1001398, "what is on a volume that comes with a restart is not waited for"),
         (1001968, "a broker that is not wanted any more is down while another one goes"),
+        (1002222, "somebody takes two of three members away by hand, and most brokers are left"),
         (5023, "a Broker is made again on the same volumes, and so is a ConsumerGroup"),
     ],
 )

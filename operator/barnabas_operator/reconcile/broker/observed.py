@@ -116,6 +116,8 @@ class ProcessView:
     # How many logs are in each log directory, strays too; absent where it cannot tell.
     held: Mapping[str, int] = field(default_factory=_nothing)
     tls: Mapping[str, ListenerTls] = field(default_factory=_nothing)
+    # The metadata log's, as the broker knew them last; empty where it does not say.
+    metadata_members: frozenset[int] = frozenset()
     # Of clients, on the plain listener and on the secure ones; None where it does not say.
     plain_connections: int | None = None
     secure_connections: int | None = None

@@ -174,11 +174,14 @@ def _serves(pod: PodView) -> bool:
 def _needed_to_lead(observed: Observed, cluster: ClusterView, current: int) -> list[int]:
     """Brokers that went without leaving the metadata log, and left no majority, in rising order.
 
-    Who its members are nobody tells then, and nobody fences who has gone; those that were scaled
-    away in good order are forgotten first, or are few.
+    Who its members are each broker tells as it knew them last, and nobody fences who has gone.
+    Where none tells it is all brokers: those that were scaled away in good order are forgotten.
     """
     gone = {one for one in cluster.brokers if one >= current and one not in observed.pods}
-    is_majority = 2 * len(cluster.live_ids - gone) > len(cluster.brokers)
+    live = cluster.live_ids - gone
+    told = [one.metadata_members for one in observed.processes.values() if one.metadata_members]
+    electorates = told or [frozenset(cluster.brokers)]
+    is_majority = all(2 * len(live & members) > len(members) for members in electorates)
     if cluster.controller_id is not None or is_majority:
         return []
     return [node_id for node_id in sorted(gone) if _has_volume(observed, node_id)]

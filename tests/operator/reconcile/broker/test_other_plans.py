@@ -1,5 +1,6 @@
 """Scaling, volumes and settings that change in place: the pure plans."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -159,6 +160,24 @@ def test_brokers_without_which_nobody_leads_come_back() -> None:
         replace(seen, pods={0: pod(0), 1: pod(1)}, cluster=cluster(controller_id=None)),
     ):
         assert scale(fine, 1).replicas == 1
+
+
+def test_members_of_the_metadata_log_come_back_although_most_brokers_are_left() -> None:
+    """Story 1002222: of five brokers two were scaled away by hand, two of the three members."""
+    view = cluster(live=range(5), controller_id=None)
+    pods = [pod(0), pod(1), pod(2)]
+    seen = observed(pods, view=view, volumes=[volume(3), volume(4)])
+
+    def telling(members: Collection[int]) -> Observed:
+        told = {
+            node_id: replace(one, metadata_members=frozenset(members))
+            for node_id, one in seen.processes.items()
+        }
+        return replace(seen, processes=told)
+
+    assert scale(seen, 3).replicas == 3
+    assert scale(telling([0, 3, 4]), 3).replicas == 5
+    assert scale(telling([0, 1, 4]), 3).replicas == 3
 
 
 def test_brokers_with_data_come_back_when_those_that_are_left_do_not_start() -> None:
