@@ -1,14 +1,13 @@
 """A whole cluster as the operator sees and changes it: three real brokers, one of them leaves."""
 
 import asyncio
-import contextlib
 from pathlib import Path
 
 import pytest
 
 from barnabas_client.admin.admin import Admin
 from barnabas_client.admin.values.topics import NewTopic
-from barnabas_client.errors import TimedOutError, UsageError
+from barnabas_client.errors import UsageError
 from barnabas_operator.gateway.broker_admin import BrokerAdmin
 from barnabas_operator.gateway.kafka_cluster import KafkaCluster, KafkaClusters
 from barnabas_operator.reconcile.broker.cluster_state import (
@@ -49,35 +48,6 @@ def test_a_cluster_is_seen_changed_and_left_as_the_plans_want_it(tmp_path: Path)
             await check_what_is_seen(cluster, brokers)
             await check_settings(cluster)
             await check_leaving(cluster, brokers)
-
-    with BarnabasCluster(tmp_path, 3) as brokers:
-        asyncio.run(run(brokers))
-
-
-def test_a_control_plane_that_nobody_leads_is_seen_as_such(tmp_path: Path) -> None:
-    """Who is left has it in the metadata for ever who led, and what moves only a leader knows.
-
-    The operator heard from nobody then, and never brought back those who could lead.
-    """
-
-    async def run(brokers: BarnabasCluster) -> None:
-        async with Admin(brokers.bootstrap, default_api_timeout_ms=5_000) as admin:
-            cluster = await KafkaClusters(OneAdmin(admin)).cluster("kafka", "demo")
-
-            async def has_all_members() -> bool:
-                members = (await cluster.observe()).members
-                return members is not None and members.ids == {0, 1, 2}
-
-            await until(has_all_members)
-            for node_id in (1, 2):
-                brokers.brokers[node_id].kill()
-
-            async def nobody_leads() -> bool:
-                with contextlib.suppress(TimedOutError):  # behind what waits for a leader
-                    return (await cluster.observe()).controller_id is None
-                return False
-
-            await until(nobody_leads)
 
     with BarnabasCluster(tmp_path, 3) as brokers:
         asyncio.run(run(brokers))
