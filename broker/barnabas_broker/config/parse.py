@@ -338,6 +338,7 @@ class BrokerConfig:
         check_consumer_groups(values)
         check_share_groups(values)
         _join_inter_broker_listener(values)
+        _join_port_unification(values)
         join_authorizer(values)
         _check_replica_waits(values)
         _check_listener_names(properties, values)
@@ -570,10 +571,9 @@ def _join_inter_broker_listener(values: dict[str, Any]) -> None:
         if one not in [endpoint.name for endpoint in values["listeners"]]:
             raise ConfigError(f"barnabas.other.broker.listeners: {one} is not one of listeners")
     values["barnabas_other_broker_listeners"] = others
-    _check_port_unification(values)
 
 
-def _check_port_unification(values: dict[str, Any]) -> None:
+def _join_port_unification(values: dict[str, Any]) -> None:
     """Only clients' listeners with TLS may serve others, too. Raises: ConfigError."""
     key = "barnabas.port.unification.listeners"
     protocols = {one.name: one.security_protocol for one in values["listeners"]}
