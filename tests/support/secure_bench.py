@@ -6,10 +6,12 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import uvloop
 
 from barnabas_broker.config.tls_settings import ListenerTlsSettings
 from barnabas_broker.env.clock import SystemClock
@@ -24,6 +26,23 @@ from tests.support.session_bench import Bench
 
 AUTHORITY = Authority()
 WAIT_SECONDS = 20
+
+
+_B = TypeVar("_B", bound="SecureBench")
+
+
+def on_both_loops(
+    kind: type[_B], directory: Path, work: Callable[[_B], Awaitable[None]], **options: Any
+) -> None:
+    """Do the same with a bench on asyncio's own loop and on uvloop's."""
+
+    async def run() -> None:
+        bench = kind(directory, **options)
+        async with bench:
+            await work(bench)
+
+    asyncio.run(run())
+    uvloop.run(run())
 
 
 class SecureBench(Bench):

@@ -6,12 +6,9 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +23,7 @@ from barnabas_broker.network.login_verdicts import LoadedCredentials, LoginVerdi
 from barnabas_broker.network.login_work import LoginWork
 from barnabas_broker.security.credentials import ScramCredentials
 from tests.support.certificates import Authority
-from tests.support.secure_bench import AUTHORITY, WAIT_SECONDS, SecureBench
+from tests.support.secure_bench import AUTHORITY, WAIT_SECONDS, SecureBench, on_both_loops
 
 # The beginning of a ClientHello: a record of a handshake that never becomes whole.
 HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -41,17 +38,6 @@ def blocking_handshake(port: int, context: ssl.SSLContext) -> None:
         pass
 
 
-def on_both_loops(
-    directory: Path, work: Callable[[SecureBench], Awaitable[None]], **options: Any
-) -> None:
-    async def run() -> None:
-        async with SecureBench(directory, **options) as bench:
-            await work(bench)
-
-    asyncio.run(run())
-    uvloop.run(run())
-
-
 def test_frames_of_any_size_go_both_ways(tmp_path: Path) -> None:
     """SEC-1, SEC-8: small ones, those of several records, and more than is encrypted at a time."""
 
@@ -60,7 +46,7 @@ def test_frames_of_any_size_go_both_ways(tmp_path: Path) -> None:
             await bench.echoes(bench.context(), size)
         assert bench.outcomes() == {"completed": 6}
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +75,7 @@ def test_what_is_no_tls_is_told_in_one_line(
         assert "\n" not in line
         assert "127.0.0.1" in line
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work)
 
 
 def test_who_comes_and_goes_without_a_byte_is_not_worth_a_line(
@@ -104,7 +90,7 @@ def test_who_comes_and_goes_without_a_byte_is_not_worth_a_line(
             await bench.until(lambda: bench.outcomes().get("peer") == 1)
         assert caplog.records == []
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work)
 
 
 def test_a_certificate_that_is_wrong_or_missing_is_told_to_both_sides(
@@ -140,7 +126,7 @@ def test_a_certificate_that_is_wrong_or_missing_is_told_to_both_sides(
         await bench.echoes(bench.context(AUTHORITY.issue("alice")))
         assert bench.outcomes() == {"tls": 1, "certificate": 2, "left": 1, "completed": 1}
 
-    on_both_loops(tmp_path, work, client_auth="required")
+    on_both_loops(SecureBench, tmp_path, work, client_auth="required")
 
 
 def test_a_name_without_a_rule_has_no_connection(
@@ -157,7 +143,9 @@ def test_a_name_without_a_rule_has_no_connection(
         assert "no rule of ssl.principal.mapping.rules matches CN=bob" in line
         await bench.echoes(bench.context(AUTHORITY.issue("alice")))
 
-    on_both_loops(tmp_path, work, client_auth="required", mapping_rules="RULE:^CN=(alice)$/$1/")
+    on_both_loops(
+        SecureBench, tmp_path, work, client_auth="required", mapping_rules="RULE:^CN=(alice)$/$1/"
+    )
 
 
 @pytest.mark.parametrize("sends", [b"", HALF_HELLO])
@@ -170,7 +158,7 @@ def test_a_handshake_that_does_not_end_is_cut(tmp_path: Path, sends: bytes) -> N
         await bench.until(lambda: bench.half_open.total == 0)
         silent.close()
 
-    on_both_loops(tmp_path, work, timeout_ms=100)
+    on_both_loops(SecureBench, tmp_path, work, timeout_ms=100)
 
 
 def test_handshake_and_log_in_have_one_deadline(tmp_path: Path) -> None:
@@ -193,7 +181,7 @@ def test_handshake_and_log_in_have_one_deadline(tmp_path: Path) -> None:
                 assert await reader.read() == b""
         assert bench.metrics.closed == {"login-overdue": 1}
 
-    on_both_loops(tmp_path, work, timeout_ms=2_000)
+    on_both_loops(SecureBench, tmp_path, work, timeout_ms=2_000)
 
 
 def test_half_open_connections_are_limited_by_address_and_in_all(tmp_path: Path) -> None:
@@ -221,7 +209,7 @@ def test_half_open_connections_are_limited_by_address_and_in_all(tmp_path: Path)
         for one in silent:
             one.close()
 
-    on_both_loops(tmp_path, work, half_open_per_ip_max=3)
+    on_both_loops(SecureBench, tmp_path, work, half_open_per_ip_max=3)
 
 
 def test_who_is_stuck_gives_way_to_who_waits(
@@ -238,7 +226,7 @@ def test_who_is_stuck_gives_way_to_who_waits(
         for one in stuck:
             one.close()
 
-    on_both_loops(tmp_path, work, units_max=4)
+    on_both_loops(SecureBench, tmp_path, work, units_max=4)
 
 
 def test_no_more_handshakes_are_under_way_than_the_loop_can_bear(tmp_path: Path) -> None:
@@ -250,7 +238,7 @@ def test_no_more_handshakes_are_under_way_than_the_loop_can_bear(tmp_path: Path)
         assert 1 < bench.handshakes.most_under_way <= handshakes_module.UNITS_OF_CLIENTS // 2
         assert bench.outcomes() == {"completed": 100}
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work)
 
 
 def test_a_renewal_is_for_new_connections_and_closes_none(tmp_path: Path) -> None:
@@ -268,7 +256,7 @@ def test_a_renewal_is_for_new_connections_and_closes_none(tmp_path: Path) -> Non
                 assert await reader.readexactly(5) == b"\0\0\0\x01x"
         assert bench.metrics.closed.keys() <= {"peer", "network-error"}
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work)
 
 
 def test_a_stop_ends_handshakes_wherever_they_are(tmp_path: Path) -> None:
@@ -283,7 +271,7 @@ def test_a_stop_ends_handshakes_wherever_they_are(tmp_path: Path) -> None:
         for one in silent:
             one.close()
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), max_size=60))

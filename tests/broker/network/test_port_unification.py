@@ -1,19 +1,16 @@
 """One port for clients with TLS and without, while they change from one to the other."""
 
-import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from barnabas_broker.network.listener import Listener
 from barnabas_broker.network.session import SessionSettings
 from barnabas_protocol.connection.framing import SharedBuffer
-from tests.support.secure_bench import SecureBench
+from tests.support.secure_bench import SecureBench, on_both_loops
 from tests.support.session_bench import framed
 
 BODY = bytes(100)
@@ -52,17 +49,6 @@ class UnifiedBench(SecureBench):
             assert await reader.readexactly(4 + len(body)) == framed(body)
 
 
-def on_both_loops(
-    directory: Path, work: Callable[[UnifiedBench], Awaitable[None]], **options: Any
-) -> None:
-    async def run() -> None:
-        async with UnifiedBench(directory, **options) as bench:
-            await work(bench)
-
-    asyncio.run(run())
-    uvloop.run(run())
-
-
 def test_both_kinds_are_served_at_once(tmp_path: Path) -> None:
     """SEC-89: each by what its first byte is, and counted where it belongs."""
 
@@ -80,7 +66,7 @@ def test_both_kinds_are_served_at_once(tmp_path: Path) -> None:
         await bench.until(lambda: not bench.plaintext.sessions)
         assert bench.metrics.connections_accepted == 2
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(UnifiedBench, tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +93,7 @@ def test_nothing_else_is_taken_for_a_request(
         assert words in line
         assert not bench.plaintext.sessions
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(UnifiedBench, tmp_path, work)
 
 
 def test_many_of_one_address_come_at_once(tmp_path: Path) -> None:
@@ -121,7 +107,7 @@ def test_many_of_one_address_come_at_once(tmp_path: Path) -> None:
         for one in many:
             one.close()
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(UnifiedBench, tmp_path, work)
 
 
 def test_limits_hold_for_both_together(tmp_path: Path) -> None:
@@ -144,7 +130,7 @@ def test_limits_hold_for_both_together(tmp_path: Path) -> None:
                         assert await reader.read() == b""
         await bench.until(lambda: bench.limits.total == 0)
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(UnifiedBench, tmp_path, work)
 
 
 def test_a_stop_takes_both_with_it(tmp_path: Path) -> None:
@@ -162,4 +148,4 @@ def test_a_stop_takes_both_with_it(tmp_path: Path) -> None:
             assert bench.half_open.total == 0
             silent[0].close()
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(UnifiedBench, tmp_path, work)

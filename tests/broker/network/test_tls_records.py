@@ -4,11 +4,10 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from barnabas_broker.env.tls_records import BLANK_RECORDS_MAX, RECORDS_EARN_BLANK
 from barnabas_broker.network.decryption_turns import (
@@ -19,19 +18,10 @@ from barnabas_broker.network.decryption_turns import (
     DecryptionTurn,
     DecryptionTurns,
 )
-from tests.support.secure_bench import AUTHORITY, SecureBench
+from tests.support.secure_bench import AUTHORITY, SecureBench, on_both_loops
 from tests.support.tls13_client import Tls13Client
 
 LARGE_CHAIN = 60  # certificates, of which each has some 400 bytes
-
-
-def on_both_loops(directory: Path, work: Callable[[SecureBench], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with SecureBench(directory, client_auth="requested") as bench:
-            await work(bench)
-
-    asyncio.run(run())
-    uvloop.run(run())
 
 
 async def connected(bench: SecureBench) -> Tls13Client:
@@ -81,7 +71,7 @@ def test_key_updates_without_end_are_cut_off(tmp_path: Path, is_requested: bool)
         client.socket.close()
         await bench.echoes(bench.context())
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work, client_auth="requested")
 
 
 def test_who_sends_data_may_renew_keys(tmp_path: Path) -> None:
@@ -98,7 +88,7 @@ def test_who_sends_data_may_renew_keys(tmp_path: Path) -> None:
         assert await echoed(client, sent, frames * 1_000)
         client.socket.close()
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work, client_auth="requested")
 
 
 def test_a_frame_of_very_many_records_arrives_as_a_whole(tmp_path: Path) -> None:
@@ -111,7 +101,7 @@ def test_a_frame_of_very_many_records_arrives_as_a_whole(tmp_path: Path) -> None
         assert await echoed(client, sent, size)
         client.socket.close()
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work, client_auth="requested")
 
 
 def test_a_chain_without_end_is_cut_off_before_it_is_read(tmp_path: Path) -> None:
@@ -128,7 +118,7 @@ def test_a_chain_without_end_is_cut_off_before_it_is_read(tmp_path: Path) -> Non
             await bench.echoes(context)
         assert bench.outcomes() == {"completed": 1, "tls": 1}
 
-    on_both_loops(tmp_path, work)
+    on_both_loops(SecureBench, tmp_path, work, client_auth="requested")
 
 
 class _Loop:
