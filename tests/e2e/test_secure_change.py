@@ -49,10 +49,8 @@ def test_plain_brokers_become_secure_and_plain_again_under_load(
             make_topic(kubectl, topic, brokers, partitions=PARTITIONS, deletionPolicy="Delete")
         first = load("orders.plain", brokers.bootstrap)
         outside.comes("PLAINTEXT")
-        watch = Stopwatch()
         brokers.secure(external=NODE_PORTS)
-        brokers.until_phase("Audit")
-        figures.note("plain brokers until phase Audit", f"{watch.seconds():.0f} s")
+        reach(brokers, "Audit", figures, "plain brokers until phase Audit")
         assert brokers.security()["plainConnections"] > 0
         assert "connections of clients in plain text" in brokers.security()["waitingOn"]
 
@@ -62,19 +60,15 @@ def test_plain_brokers_become_secure_and_plain_again_under_load(
         steady.start()
         first.goes_on()
         ended(first, figures, "Java in plain text while brokers become secure")
-        watch = Stopwatch()
-        brokers.until_phase("Secure")
-        figures.note("from the last plain client until phase Secure", f"{watch.seconds():.0f} s")
+        reach(brokers, "Secure", figures, "from the last plain client until phase Secure")
         assert not plain_is_open(brokers)
         outside.comes("SASL_SSL")
         outside.is_refused("PLAINTEXT")
         second.goes_on()
         steady.goes_on()
 
-        watch = Stopwatch()
         brokers.plain(external=NODE_PORTS)
-        brokers.until_phase("Listeners")
-        figures.note("secure brokers until phase Listeners", f"{watch.seconds():.0f} s")
+        reach(brokers, "Listeners", figures, "secure brokers until phase Listeners")
         brokers.until_told(lambda told: "clients by TLS" in told["security"].get("waitingOn", ""))
         outside.comes("PLAINTEXT", "SASL_SSL")
         third = load("orders.again", brokers.bootstrap)
@@ -93,10 +87,8 @@ def test_plain_brokers_become_secure_and_plain_again_under_load(
         print(brokers.describe())
         raise
     finally:
-        for one in loads:
+        for one in (*loads, steady, plain):
             one.remove()
-        steady.remove()
-        plain.remove()
         for topic in TOPICS:
             kubectl.delete("topic", topic)
         brokers.forget_all()
@@ -126,6 +118,13 @@ class OutsideClient:
             assert settings["security_protocol"] == protocol
         bootstrap = f"{NODE}:{NODE_PORTS['nodePortBase']}"
         await exchange({**settings, **more}, bootstrap, OUTSIDE, "mover-outside")
+
+
+def reach(brokers: SecureBrokers, phase: str, figures: Figures, name: str) -> None:
+    """Wait for a phase, and note how long that took."""
+    watch = Stopwatch()
+    brokers.until_phase(phase)
+    figures.note(name, f"{watch.seconds():.0f} s")
 
 
 def ended(load: JavaLoad, figures: Figures, name: str) -> None:
