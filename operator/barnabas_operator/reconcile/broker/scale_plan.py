@@ -211,6 +211,11 @@ def _emptied(
     held: list[PartitionView],
     leaving: Collection[int],
 ) -> ScalePlan:
+    if cluster.controller_id is None:
+        # A move that is not seen would be begun anew, from its new replicas, too.
+        waiting = f"broker {node_id} has partitions, and nobody leads who knows what moves"
+        emptying = Emptying(node_id=node_id, left=len(held), moving=0)
+        return ScalePlan(replicas=current, emptying=emptying, waiting_on=waiting)
     takers = sorted(cluster.live_ids - set(leaving))
     moving = [one for one in held if node_id in one.leaving]
     standing = [one for one in held if node_id not in one.leaving]

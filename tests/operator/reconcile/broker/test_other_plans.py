@@ -96,6 +96,20 @@ def test_what_is_on_its_way_already_is_not_moved_again_and_the_number_is_limited
     assert TopicPartition("a", 0) not in plan.moves
 
 
+def test_nothing_is_moved_while_nobody_leads_who_knows_what_moves_already() -> None:
+    """Once nobody told in time who has the metadata log: what was on its way was moved again, from
+    all of its old and new replicas to as many, and had one replica more than before for good.
+    """
+    pods = [pod(node_id) for node_id in range(5)]
+    going = partition("a", [4, 0, 1, 2])
+    view = cluster(going, live=range(5), controller_id=None, members=members())
+    plan = scale(observed(pods, view=view), 4)
+    assert (plan.replicas, plan.moves) == (5, {})
+    assert plan.emptying is not None
+    assert (plan.emptying.left, plan.emptying.blocked) == (1, "")
+    assert plan.waiting_on == "broker 4 has partitions, and nobody leads who knows what moves"
+
+
 def test_a_pod_goes_only_when_its_broker_holds_nothing_and_no_restart_is_under_way() -> None:
     """operator.md 5: scale-in is blocked while the broker holds replicas."""
     pods = [pod(node_id) for node_id in range(4)]
