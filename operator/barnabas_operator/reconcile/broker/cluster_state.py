@@ -23,13 +23,17 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """One partition; `replicas` holds those that are being added, too."""
+    """One partition; `replicas` holds those that are being added, too.
+
+    `eligible` are those that have left its ISR and may lead all the same (KIP-966).
+    """
 
     topic_partition: TopicPartition
     leader: int | None
     replicas: tuple[int, ...]
     in_sync: frozenset[int]
     in_sync_min: int
+    eligible: frozenset[int] = frozenset()
     leaving: frozenset[int] = frozenset()
     is_moving: bool = False
 

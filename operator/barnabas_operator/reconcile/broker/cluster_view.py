@@ -56,6 +56,7 @@ def _view(
         replicas=partition.replica_ids,
         in_sync=frozenset(partition.in_sync_replica_ids),
         in_sync_min=in_sync_min,
+        eligible=frozenset(partition.eligible_leader_replica_ids or ()),
         leaving=frozenset() if move is None else frozenset(move.removing_replica_ids),
         is_moving=move is not None,
     )

@@ -5,8 +5,8 @@ is ignored, since no wait would help, and is named in a warning, but that the la
 that is in sync stays while there are others to catch up; with fewer in sync than needed the answer
 is no, even where this replica is not among them, for it may be the first to catch up; with just
 enough in sync it is no where this replica is among them; else yes. One that nobody leads, although
-the only replica in sync is on a broker that takes part, loses nothing: its disk is not there, and
-comes with a start at the soonest.
+the only replica in sync, or eligible, is on a broker that takes part, loses nothing: its disk is
+not there, and comes with a start at the soonest.
 
 The metadata log has a gate of its own (`members_gate`); `hindrance` asks both.
 """
@@ -75,7 +75,8 @@ def named(partitions: Iterable[PartitionView]) -> str:
 
 
 def _is_without_disk(partition: PartitionView, node_id: int) -> bool:
-    return partition.leader is None and partition.in_sync == {node_id}
+    # The last one to leave an ISR is eligible; brokers that do not tell who is leave it in sync.
+    return partition.leader is None and partition.in_sync | partition.eligible == {node_id}
 
 
 def _can_spare(partition: PartitionView, node_id: int) -> bool:

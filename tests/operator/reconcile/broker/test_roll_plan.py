@@ -331,6 +331,25 @@ def test_a_replica_that_leads_nothing_for_want_of_its_disk_keeps_no_broker(
     assert (blocking(cluster(one, live=live, fenced=fenced), 0) == []) is may_go
 
 
+@pytest.mark.parametrize(
+    ("eligible", "live", "may_go"),
+    [
+        ([0], [0, 1, 2], True),
+        ([0], [1, 2], False),
+        ([0, 1], [0, 1, 2], False),
+        # Logs are compared, and nobody knows who is to lead.
+        ([], [0, 1, 2], False),
+    ],
+)
+def test_a_replica_without_its_disk_is_eligible_at_most_where_brokers_tell_who_is(
+    eligible: list[int], live: list[int], may_go: bool
+) -> None:
+    """Whoever leaves an ISR as its last member is eligible from then on, and the ISR empty."""
+    one = replace(partition("orders", [1, 2, 0], []), eligible=frozenset(eligible))
+    fenced = [node_id for node_id in range(3) if node_id not in live]
+    assert (blocking(cluster(one, live=live, fenced=fenced), 0) == []) is may_go
+
+
 def test_partitions_without_a_spare_replica_are_found_for_the_warning() -> None:
     """operator.md 3.5."""
     alone = [partition(f"t{number}", [0], in_sync_min=1) for number in range(7)]
